@@ -7,12 +7,11 @@ mod upstream;
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 
 use rondo_core::relay;
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
+use tokio::sync::oneshot;
 
 pub use self::driver::{Handle, start};
 pub use self::front::Front;
@@ -64,18 +63,20 @@ pub async fn run(config: Config) -> Result<(), ServeError> {
     let handle = start(config.relay.clone(), upstream, Clock::start(), entropy);
     announce(&address, &config.relay.upstream);
     let front = Arc::new(Front::new(handle.clone(), at, config.answers));
-    let stop = Notify::new();
-    let mut serving = pin!(serve(listener, front, config.server, stop.notified()));
-    tokio::select! {
-        biased;
-        () = signals.first() => {}
-        () = &mut serving => return Ok(()),
-    }
+    let (stop, stopped) = oneshot::channel::<()>();
+    let stopped = async { stopped.await.unwrap_or(()) };
+    // A task of its own has turns between those of the connections.
+    let serving = tokio::spawn(serve(listener, front, config.server, stopped));
+    signals.first().await;
     handle.stop();
-    stop.notify_one();
+    drop(stop);
     tokio::select! {
         biased;
-        () = serving => {}
+        served = serving => {
+            if served.is_err() {
+                tracing::error!("the listener's task panicked");
+            }
+        }
         never = signals.second() => match never {},
     }
     tracing::info!("stopped");

@@ -11,6 +11,8 @@ use std::time::Duration;
 use rondo_core::status::{Code, Status};
 
 use super::budget::Budget;
+#[cfg(not(madsim))]
+use super::gate::Gate;
 use super::phase::{Phase, PhaseReceiver};
 #[cfg(madsim)]
 use super::sim_accept::Accepting;
@@ -28,6 +30,9 @@ pub struct ServerConfig {
     /// The number of the next connection. Servers of one process that share it give each connection a number
     /// of its own.
     pub connections: Arc<AtomicU64>,
+    /// The gate at which busy connections wait for their turns. Servers of one process share it.
+    #[cfg(not(madsim))]
+    pub gate: Arc<Gate>,
     /// Open connections; above it, new ones are refused.
     pub connections_max: usize,
     /// Those of one address; of IPv6, of one network of 64 bits.
@@ -59,6 +64,8 @@ impl Default for ServerConfig {
             message_bytes_max: 512 << 20,
             budget: Budget::new(1 << 30, 512 << 20),
             connections: Arc::default(),
+            #[cfg(not(madsim))]
+            gate: Arc::default(),
             connections_max: 10_000,
             connections_of_address_max: usize::MAX,
             calls_per_connection_max: 4096,

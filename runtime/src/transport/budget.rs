@@ -29,12 +29,17 @@ pub struct Budget {
     memory: Arc<Memory>,
     /// The places of one connection's answers; `None` for who is no connection.
     places: Option<Arc<Semaphore>>,
+    /// The connection's requests that have begun and are not whole.
+    arriving: Arc<AtomicUsize>,
 }
 
 /// Large answers of one connection that may have memory, or wait for it, at a time. The others of the
 /// connection wait for these, and not in the queue that all connections share. Requests need no such bound:
 /// the connection's window has room for few that wait.
 const PLACES: usize = 16;
+
+/// Requests of one connection that are not whole, and are few.
+const ARRIVING_FEW: usize = 4;
 
 #[derive(Debug)]
 struct Memory {
@@ -83,18 +88,18 @@ impl Budget {
             waiting: AtomicUsize::new(0),
             ceiling,
         };
-        Self { memory: Arc::new(memory), places: None }
+        Self { memory: Arc::new(memory), places: None, arriving: Arc::default() }
     }
 
     /// The same memory for the messages of one connection more.
     pub fn of_connection(&self) -> Self {
         let places = Some(Arc::new(Semaphore::new(PLACES)));
-        Self { memory: Arc::clone(&self.memory), places }
+        Self { memory: Arc::clone(&self.memory), places, arriving: Arc::default() }
     }
 
     /// The same memory for what several connections wait for: none of them has a place for it.
     pub fn of_all(&self) -> Self {
-        Self { memory: Arc::clone(&self.memory), places: None }
+        Self { memory: Arc::clone(&self.memory), places: None, arriving: Arc::default() }
     }
 
     /// The whole budget, in bytes.
@@ -105,6 +110,12 @@ impl Budget {
     /// The ceiling of all memory.
     pub fn ceiling(&self) -> &Ceiling {
         &self.memory.ceiling
+    }
+
+    /// Counts a request of the connection that is not whole.
+    pub fn arriving(&self) -> Arriving {
+        let before = self.arriving.fetch_add(1, Ordering::Relaxed);
+        Arriving { all: Arc::clone(&self.arriving), is_one_of_many: before >= ARRIVING_FEW }
     }
 
     /// An empty share, for a request. It can grow.
@@ -300,6 +311,26 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A request that is not whole, as long as this lives.
+#[derive(Debug)]
+pub struct Arriving {
+    all: Arc<AtomicUsize>,
+    is_one_of_many: bool,
+}
+
+impl Arriving {
+    /// Whether the connection had several others of these before it.
+    pub const fn is_one_of_many(&self) -> bool {
+        self.is_one_of_many
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        self.all.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

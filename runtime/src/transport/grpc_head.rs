@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header, request};
 use rondo_core::status::{Code, Status};
 
 use super::grpc_frame::ReplyBody;
@@ -34,8 +34,13 @@ pub(super) enum NotACall {
     Refused(Status),
 }
 
+/// Reads the headers of a request, and keeps what matters: a call may wait for days.
+pub(super) fn take(parts: request::Parts) -> Result<(Head, Uri), NotACall> {
+    read(&parts).map(|head| (head, parts.uri))
+}
+
 /// Reads the headers of a request.
-pub(super) fn read(parts: &request::Parts) -> Result<Head, NotACall> {
+fn read(parts: &request::Parts) -> Result<Head, NotACall> {
     let content_type = text(&parts.headers, &header::CONTENT_TYPE).unwrap_or_default();
     if parts.method != Method::POST || !content_type.starts_with("application/grpc") {
         return Err(NotACall::NotGrpc);

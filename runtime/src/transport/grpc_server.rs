@@ -17,13 +17,14 @@ use rondo_core::status::Status;
 use tokio::net::TcpStream;
 
 use super::answering::{contain_panic, until_cut, within_deadline};
+use super::gate::Way;
 use super::grpc_frame::{ReplyBody, read_message};
 use super::grpc_head::{self, Head, NotACall};
 use super::leaving::Leaving;
 use super::phase::Phase;
 use super::server::Shared;
 use super::streams::messages_of;
-use super::turns::{Begun, InTurns, UnderWay};
+use super::turns::{Begun, InTurns, UnderWay, in_turns};
 use super::{Call, ConnectionId, MessageStream, RequestMemory, ServerConfig};
 
 /// Unread data of one connection, and of one call, in bytes.
@@ -41,19 +42,31 @@ pub(super) async fn serve(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
     }
+    let way = Way::new(&shared.config.gate, peer.ip());
+    let (stream, mut calls) = in_turns(stream, way, shared.config.budget.ceiling());
+    answer_all(&shared, stream, from, &mut calls).await;
+    calls.cancel().await;
+}
+
+/// Answers the calls of a connection until it ends, and closes it.
+async fn answer_all(
+    shared: &Arc<Shared>,
+    stream: InTurns<TcpStream>,
+    from: (ConnectionId, SocketAddr),
+    calls: &mut UnderWay,
+) {
+    let (_, peer) = from;
     let used = Arc::new(AtomicBool::new(false));
     let connection = Arc::new(Connection::new(&shared.config, from));
     let leaving = Arc::clone(&connection.leaving);
     let handler = service_fn(|request| {
         used.store(true, Ordering::Relaxed);
-        let (shared, connection) = (Arc::clone(&shared), Arc::clone(&connection));
+        let (shared, connection) = (Arc::clone(shared), Arc::clone(&connection));
         // Boxed, since the library moves a call's future several times before it runs.
         Box::pin(async move { Ok::<_, Infallible>(answer(&shared, &connection, request).await) })
     });
-    let mut calls = UnderWay::default();
-    let stream = TokioIo::new(InTurns::new(stream, &calls));
     let settings = http_settings(&shared.config, calls.begun());
-    let mut serving = pin!(settings.serve_connection(stream, handler));
+    let mut serving = pin!(settings.serve_connection(TokioIo::new(stream), handler));
     let mut phase = shared.phase.clone();
     let mut first_call = pin!(tokio::time::sleep(shared.config.silence_max));
     let mut draining = false;
@@ -62,6 +75,7 @@ pub(super) async fn serve(
         tokio::select! {
             biased;
             ended = poll_fn(|context| {
+                calls.begin_turn(context);
                 let served = serving.as_mut().poll(context);
                 calls.go_on(context);
                 served
@@ -142,12 +156,12 @@ async fn answer(
     request: Request<Incoming>,
 ) -> Response<ReplyBody> {
     let (parts, body) = request.into_parts();
-    let head = match grpc_head::read(&parts) {
-        Ok(head) => head,
+    let (head, uri) = match grpc_head::take(parts) {
+        Ok(taken) => taken,
         Err(NotACall::NotGrpc) => return grpc_head::not_grpc(),
         Err(NotACall::Refused(status)) => return grpc_head::refusal(&status, Bytes::new()),
     };
-    let (deadline, path) = (head.deadline, parts.uri.path());
+    let (deadline, path) = (head.deadline, uri.path());
     if shared.is_streaming(path) {
         let messages = stream(shared, connection, path.to_owned(), head, body);
         return grpc_head::stream(messages, Arc::clone(&connection.leaving));

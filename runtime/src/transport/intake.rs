@@ -8,7 +8,7 @@ use rondo_core::status::{Code, Status};
 use tokio::time::{Instant, timeout_at};
 
 use super::ServerConfig;
-use super::budget::{Share, UNCOUNTED_BYTES_MAX};
+use super::budget::{Arriving, Budget, Share, UNCOUNTED_BYTES_MAX};
 use super::leaving::RATE_MIN;
 
 /// How often the server looks at a message that does not arrive.
@@ -18,6 +18,10 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// comes sooner.
 const SILENCE_MAX_AT_CEILING: Duration = Duration::from_secs(5);
 
+/// The same where several messages of a connection have begun. Else connections with thousands of them would
+/// take the process far above the ceiling. The packets of a short message come right behind each other.
+const SILENCE_OF_MANY_MAX: Duration = Duration::from_millis(20);
+
 /// While other messages wait for memory, a message that holds some must bring so many bytes in each span.
 const HURRY_BYTES: u64 = 5 << 20;
 const HURRY_SPAN: Duration = Duration::from_secs(5);
@@ -25,6 +29,9 @@ const HURRY_SPAN: Duration = Duration::from_secs(5);
 /// A request message that arrives.
 pub(super) struct Intake {
     share: Share,
+    budget: Budget,
+    /// Since the server waited for the client first.
+    arriving: Option<Arriving>,
     silence_max: Duration,
     /// The length that the client announced, in bytes.
     length: u64,
@@ -40,7 +47,8 @@ impl Intake {
         let silence_max = config.silence_max;
         let now = Instant::now();
         let (share, due) = (config.budget.share(), now + silence_max);
-        Self { share, silence_max, length: 0, due, mark: (now, 0) }
+        let budget = config.budget.clone();
+        Self { share, budget, arriving: None, silence_max, length: 0, due, mark: (now, 0) }
     }
 
     /// The client announces so many bytes. They take neither memory nor processor time before they arrive.
@@ -68,24 +76,32 @@ impl Intake {
     ///
     /// # Errors
     /// CANCELLED when the client is silent for too long, RESOURCE_EXHAUSTED when it is too slow, or silent
-    /// for [`SILENCE_MAX_AT_CEILING`] at the ceiling of all memory.
+    /// for [`SILENCE_MAX_AT_CEILING`] at the ceiling of all memory; for [`SILENCE_OF_MANY_MAX`] when several
+    /// requests of its connection are not whole.
     pub(super) async fn more<T>(
         &mut self,
         came: u64,
         next: impl Future<Output = T>,
     ) -> Result<T, Status> {
         let mut next = pin!(next);
+        let is_one_of_many =
+            self.arriving.get_or_insert_with(|| self.budget.arriving()).is_one_of_many();
         let began = Instant::now();
         let silent = began + self.silence_max;
         loop {
             let now = Instant::now();
             self.check(came, now, silent)?;
-            let look = (now + LOOK_INTERVAL).min(silent).min(self.due);
+            let is_hurried = is_one_of_many && self.budget.ceiling().is_reached();
+            let (pause, patience) = match is_hurried {
+                true => (SILENCE_OF_MANY_MAX, SILENCE_OF_MANY_MAX),
+                false => (LOOK_INTERVAL, SILENCE_MAX_AT_CEILING),
+            };
+            let look = (now + pause).min(silent).min(self.due);
             if let Ok(next) = timeout_at(look, &mut next).await {
                 return Ok(next);
             }
             // A call whose message stays away takes memory too.
-            if began.elapsed() >= SILENCE_MAX_AT_CEILING {
+            if began.elapsed() >= patience {
                 self.share.check_ceiling()?;
             }
         }
@@ -142,6 +158,8 @@ pub(super) fn room_for(there: usize, more: usize, length: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
+
+    use tokio::time::timeout;
 
     use super::*;
     use crate::memory::Ceiling;
@@ -219,6 +237,37 @@ mod tests {
         assert_eq!(status.code, Code::ResourceExhausted);
         assert!(status.message.contains("--memory-max"), "{status}");
         assert!(began.elapsed() >= SILENCE_MAX_AT_CEILING);
+    }
+
+    #[tokio::test]
+    async fn few_messages_of_a_connection_may_stay_away_at_the_ceiling() {
+        let ceiling = Ceiling::new(100 << 20);
+        let all = Budget::below(ceiling.clone(), 2 << 20, 1 << 20);
+        let (one, other) = (all.of_connection(), all.of_connection());
+        // Whether the server still waits after a second, and the message that it waits for.
+        let arrives = async |budget: &Budget| {
+            let mut intake = Intake::new(&config(Duration::from_secs(60), budget));
+            let waits = timeout(Duration::from_secs(1), intake.more(0, pending::<()>())).await;
+            waits.map_or(Ok(intake), |refused| Err(refused.unwrap_err()))
+        };
+        let mut below = Vec::new();
+        for _ in 0..5 {
+            below.push(arrives(&one).await.unwrap());
+        }
+        ceiling.see(100 << 20);
+        let status = arrives(&one).await.err().unwrap();
+        assert_eq!(status.code, Code::ResourceExhausted);
+        assert!(status.message.contains("--memory-max"), "{status}");
+        arrives(&other).await.unwrap();
+        // One that is whole is none of them.
+        below.truncate(4);
+        drop(below.pop().unwrap().into_share());
+        let began = Instant::now();
+        let fourth = arrives(&one).await.unwrap();
+        let refused = Instant::now();
+        assert!(arrives(&one).await.is_err());
+        assert!(refused.elapsed() < refused - began, "{:?}", refused.elapsed());
+        drop(fourth);
     }
 
     #[tokio::test]

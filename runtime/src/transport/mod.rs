@@ -25,6 +25,13 @@ pub(crate) mod exposure;
 #[cfg(not(madsim))]
 mod feed;
 #[cfg(not(madsim))]
+mod frames;
+#[cfg(not(madsim))]
+pub mod gate;
+#[cfg(test)]
+#[cfg(not(madsim))]
+mod gate_tests;
+#[cfg(not(madsim))]
 pub mod grpc_client;
 #[cfg(not(madsim))]
 mod grpc_frame;

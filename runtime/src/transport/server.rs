@@ -25,12 +25,18 @@ use super::sim_server::connection;
 use super::sim_tasks::JoinSet;
 #[cfg(not(madsim))]
 use super::turned_away::{TURNED_AWAY_MAX, turn_away};
+#[cfg(not(madsim))]
+use super::turns::end_turn;
 use super::{ConnectionId, ServerConfig, Service};
 #[cfg(not(madsim))]
 use crate::arena::Allowance;
 
 /// Pause after the system refused to accept (out of file descriptors, say).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Connections that the server accepts until those that are open have their turns.
+#[cfg(not(madsim))]
+const ACCEPTS_OF_TURN: u32 = 2;
 
 /// Time between two warnings about new connections.
 const WARNING_PAUSE: Duration = Duration::from_secs(60);
@@ -124,11 +130,22 @@ async fn accept_all(listener: &TcpListener, shared: &Arc<Shared>, connections: &
     let mut doorman = Doorman::new(&shared.config);
     #[cfg(madsim)]
     let mut listener = Backlog::new(listener, &shared.config.accepting);
+    #[cfg(not(madsim))]
+    let mut accepts_left = ACCEPTS_OF_TURN;
     loop {
         while connections.try_join_next().is_some() {}
+        #[cfg(not(madsim))]
+        if accepts_left == 0 {
+            accepts_left = ACCEPTS_OF_TURN;
+            end_turn().await;
+        }
         match listener.accept().await {
             Ok((stream, peer)) => match doorman.places.take(peer.ip()) {
                 Ok(place) => {
+                    #[cfg(not(madsim))]
+                    {
+                        accepts_left = accepts_left.saturating_sub(1);
+                    }
                     connections.spawn(connection(Arc::clone(shared), stream, peer, Some(place)));
                 }
                 Err(full) => doorman.refuse(stream, full, connections),

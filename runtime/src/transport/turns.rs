@@ -2,81 +2,214 @@
 //!
 //! All calls of a connection are worked on in the connection's own task. So the scheduler, which takes one
 //! task after the other, gives each connection its turn, however many calls another one makes.
+//!
+//! In its turn a connection reads the frames of a few calls. One that sends more is busy: it needs a place at
+//! the gate for its next turn, and may then read more.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use futures_util::StreamExt;
+use bytes::{Buf, Bytes};
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use hyper::rt::Executor;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::frames::{Frames, cost_of_calls};
+use super::gate::{Passage, Way};
+use crate::memory::Ceiling;
 
 /// Reads of a connection in one turn. What is short comes 8 KiB at a time.
-const READS_OF_TURN: u32 = 2;
+const READS_OF_TURN: u32 = 4;
 
-/// A connection that begins more calls than this in a turn reads less in its next turn. The server needs more
-/// time for a short call than for its bytes.
-const BEGINS_OF_TURN: usize = 16;
+/// The most bytes that a connection reads beyond the frame that it is in, and of this frame. What it may not
+/// use in its turn it holds until the next one.
+const READ_AHEAD_BYTES: usize = 32 << 10;
+const READ_BYTES_MAX: usize = 256 << 10;
 
-/// The most bytes that such a connection reads in its next turn: those of about as many short calls.
-const READ_BYTES_OF_BUSY: usize = 2 << 10;
-
-/// Calls of a connection that end in one turn.
-const ENDS_OF_TURN: usize = 32;
-
-/// A stream that is read a little at a time.
-pub(super) struct InTurns<S> {
-    stream: S,
-    /// Reads that are left in this turn.
-    left: u32,
-    /// Whether its connection has begun many calls in the last turn.
-    is_busy: Arc<AtomicBool>,
+/// How many calls a connection begins in one turn, and how often it works on a call. One change of a key may
+/// wake thousands of its watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Allowance {
+    calls: u32,
+    work: u32,
 }
 
-impl<S> InTurns<S> {
-    /// The same stream in turns, whose calls these are.
-    pub(super) fn new(stream: S, calls: &UnderWay) -> Self {
-        Self { stream, left: READS_OF_TURN, is_busy: Arc::clone(&calls.is_busy) }
+/// What each connection may do. A stranger may have thousands that all do.
+const LITTLE: Allowance = Allowance { calls: 4, work: 8 };
+/// The same with a place at the gate.
+const OF_PLACE: Allowance = Allowance { calls: 64, work: 128 };
+/// The same while few connections do more than a little.
+const MUCH: Allowance = Allowance { calls: 128, work: 256 };
+
+/// Calls of a connection that has ended that are cancelled in one turn.
+const CANCELS_OF_TURN: usize = 256;
+
+/// How much a connection may still do in its turn.
+#[derive(Debug, Default)]
+struct Turn {
+    /// Whether the connection waits. Then nothing is read.
+    waits: AtomicBool,
+    /// Whether it looks, while it waits, if its client has left.
+    looks: AtomicBool,
+    /// Reads that are left.
+    reads: AtomicU32,
+    /// What the frames that it reads may still cost.
+    frames: AtomicU32,
+    /// Whether it has frames that cost more, or more work.
+    has_more: AtomicBool,
+    /// Whether it has read all that is there.
+    is_dry: AtomicBool,
+    /// How often it may still work on a call.
+    work: AtomicU32,
+    /// Whether the system takes no more of its answers, since its client does not read them.
+    is_stuck: AtomicBool,
+}
+
+/// The other side of a connection.
+pub(super) trait Peer {
+    /// Whether it will send nothing more. What it has sent may be unread.
+    fn has_left(&self) -> bool;
+}
+
+impl Peer for TcpStream {
+    fn has_left(&self) -> bool {
+        let readiness = self.ready(Interest::READABLE).now_or_never();
+        readiness.is_some_and(|it| it.is_ok_and(|ready| ready.is_read_closed()))
     }
 }
 
+/// Takes one of those that are left, if there is one. Only the connection's task does.
+fn take_one(left: &AtomicU32) -> bool {
+    let one_less = left.load(Ordering::Relaxed).checked_sub(1);
+    one_less.inspect(|one_less| left.store(*one_less, Ordering::Relaxed)).is_some()
+}
+
+/// Lets all other tasks that are ready have their turns first. After `tokio::task::yield_now` a task would
+/// have its next turn before most of them.
+pub(super) async fn end_turn() {
+    let mut has_ended = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_ended, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// The stream of a connection, which is read in turns from now on, and the calls of this connection, which
+/// take memory below this ceiling.
+pub(super) fn in_turns<S>(stream: S, way: Way, ceiling: &Ceiling) -> (InTurns<S>, UnderWay) {
+    let turn = Arc::<Turn>::default();
+    let (frames, held) = (Frames::default(), Bytes::new());
+    let stream = InTurns { stream, turn: Arc::clone(&turn), frames, held };
+    let under_way = UnderWay {
+        begun: Begun::default(),
+        calls: FuturesUnordered::new(),
+        turn,
+        way,
+        ceiling: ceiling.clone(),
+        allowance: LITTLE,
+    };
+    (stream, under_way)
+}
+
+/// A stream that is read a little in each turn.
+pub(super) struct InTurns<S> {
+    stream: S,
+    turn: Arc<Turn>,
+    frames: Frames,
+    /// What has been read and must wait for the next turn.
+    held: Bytes,
+}
+
 impl<S: AsyncRead + Unpin> InTurns<S> {
-    /// Reads a few bytes, in a turn of their own.
-    fn poll_read_few(
+    /// Reads from the stream, and holds what costs too much in this turn.
+    fn poll_stream(
         &mut self,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.left = 1;
-        let most = buffer.remaining().min(READ_BYTES_OF_BUSY);
-        let mut few = ReadBuf::new(buffer.initialize_unfilled_to(most));
-        let read = Pin::new(&mut self.stream).poll_read(context, &mut few);
-        let count = few.filled().len();
-        buffer.advance(count);
+        let before = buffer.filled().len();
+        let most = self.frames.left().min(READ_BYTES_MAX).saturating_add(READ_AHEAD_BYTES);
+        let read = if most < buffer.remaining() {
+            let mut part = ReadBuf::new(buffer.initialize_unfilled_to(most));
+            let read = Pin::new(&mut self.stream).poll_read(context, &mut part);
+            let count = part.filled().len();
+            buffer.advance(count);
+            read
+        } else {
+            Pin::new(&mut self.stream).poll_read(context, buffer)
+        };
+        let bytes = buffer.filled().get(before..).unwrap_or_default();
+        let passed = self.pass(bytes);
+        if passed < bytes.len() {
+            self.held = Bytes::copy_from_slice(bytes.get(passed..).unwrap_or_default());
+            buffer.set_filled(before.saturating_add(passed));
+        }
         read
+    }
+
+    /// Reads of what is held.
+    fn read_held(&mut self, buffer: &mut ReadBuf<'_>) {
+        let bytes = self.held.slice(..self.held.len().min(buffer.remaining()));
+        let passed = self.pass(&bytes);
+        buffer.put_slice(bytes.get(..passed).unwrap_or_default());
+        self.held.advance(passed);
+        if self.held.is_empty() {
+            self.held = Bytes::new();
+        }
+    }
+
+    /// How many of these bytes the connection may use in this turn.
+    fn pass(&mut self, bytes: &[u8]) -> usize {
+        let mut allowance = self.turn.frames.load(Ordering::Relaxed);
+        let passed = self.frames.pass(bytes, &mut allowance);
+        self.turn.frames.store(allowance, Ordering::Relaxed);
+        passed
+    }
+
+    /// Ends the turn, since there is more to read.
+    fn end_turn(context: &Context<'_>) -> Poll<io::Result<()>> {
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for InTurns<S> {
+impl<S: AsyncRead + Peer + Unpin> AsyncRead for InTurns<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.left == 0 {
-            self.left = READS_OF_TURN;
-            context.waker().wake_by_ref();
-            return Poll::Pending;
+        if self.turn.waits.load(Ordering::Relaxed) {
+            let has_left = self.turn.looks.load(Ordering::Relaxed) && self.stream.has_left();
+            return if has_left { Poll::Ready(Ok(())) } else { Poll::Pending };
         }
-        let read = match self.is_busy.load(Ordering::Relaxed) {
-            true => self.poll_read_few(context, buffer),
-            false => Pin::new(&mut self.stream).poll_read(context, buffer),
+        let before = buffer.filled().len();
+        // The reader asks again in the same turn for each call that has begun.
+        let read = if !self.held.is_empty() {
+            self.read_held(buffer);
+            Poll::Ready(Ok(()))
+        } else if self.turn.is_dry.load(Ordering::Relaxed) {
+            return Poll::Pending;
+        } else if take_one(&self.turn.reads) {
+            self.poll_stream(context, buffer)
+        } else {
+            return Self::end_turn(context);
         };
-        self.left = if read.is_ready() { self.left.saturating_sub(1) } else { READS_OF_TURN };
+        self.turn.is_dry.store(read.is_pending(), Ordering::Relaxed);
+        if !self.held.is_empty() && buffer.filled().len() == before {
+            self.turn.has_more.store(true, Ordering::Relaxed);
+            return Self::end_turn(context);
+        }
         read
     }
 }
@@ -87,7 +220,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for InTurns<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.turn.is_stuck.store(written.is_pending(), Ordering::Relaxed);
+        written
     }
 
     fn poll_write_vectored(
@@ -95,7 +230,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for InTurns<S> {
         context: &mut Context<'_>,
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, pieces)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        self.turn.is_stuck.store(written.is_pending(), Ordering::Relaxed);
+        written
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -129,13 +266,35 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Begun {
     }
 }
 
+/// A call that waits for its connection's next turn when there is no more work in this one.
+struct InTurn {
+    work: Work,
+    turn: Arc<Turn>,
+}
+
+impl Future for InTurn {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if !take_one(&self.turn.work) {
+            self.turn.has_more.store(true, Ordering::Relaxed);
+            // After two calls that do so the connection's turn ends.
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.work.as_mut().poll(context)
+    }
+}
+
 /// The calls of a connection. Dropping them cancels them.
-#[derive(Default)]
 pub(super) struct UnderWay {
     begun: Begun,
-    calls: FuturesUnordered<Work>,
-    /// Whether many calls began in the last turn.
-    is_busy: Arc<AtomicBool>,
+    calls: FuturesUnordered<InTurn>,
+    turn: Arc<Turn>,
+    way: Way,
+    ceiling: Ceiling,
+    /// What it may do in this turn.
+    allowance: Allowance,
 }
 
 impl UnderWay {
@@ -144,33 +303,162 @@ impl UnderWay {
         self.begun.clone()
     }
 
-    /// Works on the calls for one turn.
-    pub(super) fn go_on(&mut self, context: &mut Context<'_>) {
-        let begun = self.begun.take();
-        self.is_busy.store(begun.len() > BEGINS_OF_TURN, Ordering::Relaxed);
-        self.calls.extend(begun);
-        for _ in 0..ENDS_OF_TURN {
-            match self.calls.poll_next_unpin(context) {
-                Poll::Ready(Some(())) => {}
-                // Whoever goes on later wakes the connection.
-                Poll::Ready(None) | Poll::Pending => return,
-            }
+    /// Begins the connection's next turn.
+    pub(super) fn begin_turn(&mut self, context: &mut Context<'_>) {
+        let is_free = self.way.is_free();
+        let passage = self.way.is_busy().then(|| self.pass(is_free, context));
+        self.allowance = match passage {
+            Some(Passage::Place) if !is_free => OF_PLACE,
+            None | Some(Passage::Place) if is_free => MUCH,
+            _ => LITTLE,
+        };
+        let waits = matches!(passage, Some(Passage::Wait | Passage::Look));
+        self.turn.waits.store(waits, Ordering::Relaxed);
+        self.turn.looks.store(passage == Some(Passage::Look), Ordering::Relaxed);
+        self.turn.has_more.store(false, Ordering::Relaxed);
+        self.turn.is_dry.store(false, Ordering::Relaxed);
+        self.turn.reads.store(READS_OF_TURN, Ordering::Relaxed);
+        self.turn.frames.store(cost_of_calls(self.allowance.calls), Ordering::Relaxed);
+        self.turn.work.store(self.allowance.work, Ordering::Relaxed);
+    }
+
+    /// Asks for the next turn of a busy connection. A free one needs no place.
+    fn pass(&mut self, is_free: bool, context: &mut Context<'_>) -> Passage {
+        // Its answers take memory, and it would make more of them. It goes on when the system takes them again.
+        if self.turn.is_stuck.load(Ordering::Relaxed) && self.ceiling.is_reached() {
+            self.way.leave();
+            return Passage::Wait;
         }
-        context.waker().wake_by_ref();
+        if is_free {
+            self.way.leave();
+            return Passage::Place;
+        }
+        self.way.pass(context)
+    }
+
+    /// Works on the calls for the rest of the turn.
+    pub(super) fn go_on(&mut self, context: &mut Context<'_>) {
+        let turn = &self.turn;
+        let begun = self.begun.take().into_iter();
+        self.calls.extend(begun.map(|work| InTurn { work, turn: Arc::clone(turn) }));
+        // A call that goes on later wakes the connection, and so does one for which no work is left.
+        while self.calls.poll_next_unpin(context) == Poll::Ready(Some(())) {}
+        if self.has_done_much() {
+            self.way.was_free();
+        }
+        if !self.turn.waits.load(Ordering::Relaxed) {
+            self.way.be_busy(self.turn.has_more.load(Ordering::Relaxed));
+            // A connection that does not read on may sleep: its client may have nothing to say, or leave
+            // answers unread.
+            if !self.way.is_busy() {
+                self.way.leave();
+            }
+        } else if !self.way.waits() && !self.turn.is_stuck.load(Ordering::Relaxed) {
+            // It waited for its client, which reads again.
+            context.waker().wake_by_ref();
+        }
+    }
+
+    /// Whether it has done more than a little in this turn, without a place.
+    fn has_done_much(&self) -> bool {
+        let calls = MUCH.calls.saturating_sub(LITTLE.calls);
+        let work = MUCH.work.saturating_sub(LITTLE.work);
+        self.allowance == MUCH
+            && (self.turn.frames.load(Ordering::Relaxed) < cost_of_calls(calls)
+                || self.turn.work.load(Ordering::Relaxed) < work)
+    }
+
+    /// Cancels the calls of a connection that has ended, many in several turns.
+    pub(super) async fn cancel(self) {
+        let Self { calls, way, .. } = self;
+        drop(way);
+        let mut calls = calls.into_iter();
+        while calls.len() > CANCELS_OF_TURN {
+            calls.by_ref().take(CANCELS_OF_TURN).for_each(drop);
+            end_turn().await;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
+    use std::collections::VecDeque;
+    use std::net::Ipv4Addr;
     use std::sync::atomic::AtomicUsize;
-    use std::task::Waker;
+    use std::task::{Wake, Waker};
+    use std::time::Duration;
 
-    use tokio::io::AsyncReadExt;
+    use tokio::sync::Notify;
 
+    use super::super::gate::{Gate, crowded};
     use super::*;
 
-    /// A peer that always has something to say.
+    const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+    /// A client that has sent these bytes, and sends no more.
+    struct Client(VecDeque<u8>);
+
+    impl AsyncRead for Client {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            let count = self.0.len().min(buffer.remaining());
+            let bytes: Vec<u8> = self.0.drain(..count).collect();
+            buffer.put_slice(&bytes);
+            if bytes.is_empty() { Poll::Pending } else { Poll::Ready(Ok(())) }
+        }
+    }
+
+    impl Peer for Client {
+        fn has_left(&self) -> bool {
+            false
+        }
+    }
+
+    /// A short call: the frame that begins it, and the frame of its message.
+    fn call() -> Vec<u8> {
+        let mut call = vec![0, 0, 6, 1, 4, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6];
+        call.extend([0, 0, 41, 0, 1, 0, 0, 0, 1]);
+        call.extend([7; 41]);
+        call
+    }
+
+    /// A connection whose client at this address has made so many calls.
+    fn connection(gate: &Arc<Gate>, host: u8, calls: usize) -> (InTurns<Client>, UnderWay) {
+        let bytes = [PREFACE.to_vec(), call().repeat(calls)].concat();
+        let way = Way::new(gate, Ipv4Addr::new(10, 0, 0, host).into());
+        in_turns(Client(bytes.into()), way, &Ceiling::none())
+    }
+
+    fn calls_of_one() -> UnderWay {
+        connection(&Arc::<Gate>::default(), 1, 0).1
+    }
+
+    /// Reads as the library does: it asks again for each call that has begun, also after it was told to wait.
+    /// How many bytes it reads.
+    fn turn_of<S: AsyncRead + Peer + Unpin>(
+        (stream, calls): &mut (InTurns<S>, UnderWay),
+        context: &mut Context<'_>,
+    ) -> usize {
+        calls.begin_turn(context);
+        let mut bytes = vec![0; 1 << 20];
+        let mut buffer = ReadBuf::new(&mut bytes);
+        for _ in 0..100 {
+            while Pin::new(&mut *stream).poll_read(context, &mut buffer).is_ready() {}
+        }
+        calls.go_on(context);
+        buffer.filled().len()
+    }
+
+    /// How many calls begin in a turn.
+    fn turn(connection: &mut (InTurns<Client>, UnderWay), context: &mut Context<'_>) -> usize {
+        // The preface is shorter than a call, and the head of the next one may have been read but for a byte.
+        (turn_of(connection, context) + 8) / call().len()
+    }
+
+    /// A peer that always has something to say, in long frames.
     struct Endless;
 
     impl AsyncRead for Endless {
@@ -185,15 +473,24 @@ mod tests {
         }
     }
 
+    impl Peer for Endless {
+        fn has_left(&self) -> bool {
+            false
+        }
+    }
+
+    fn endless() -> (InTurns<Endless>, UnderWay) {
+        let way = Way::new(&Arc::default(), Ipv4Addr::LOCALHOST.into());
+        in_turns(Endless, way, &Ceiling::none())
+    }
+
     #[tokio::test]
-    async fn who_reads_for_ever_lets_others_go_on() {
-        let mut stream = InTurns::new(Endless, &UnderWay::default());
-        let reading = tokio::spawn(async move {
-            let mut bytes = [0; 8];
-            loop {
-                stream.read_exact(&mut bytes).await.unwrap();
-            }
-        });
+    async fn a_connection_that_reads_for_ever_lets_others_go_on() {
+        let mut connection = endless();
+        let reading = tokio::spawn(poll_fn(move |context| {
+            turn_of(&mut connection, context);
+            Poll::<()>::Pending
+        }));
         // With one thread, this task has a turn only if that one gives its turn up.
         for _ in 0..100 {
             tokio::task::yield_now().await;
@@ -201,46 +498,284 @@ mod tests {
         reading.abort();
     }
 
-    #[test]
-    fn who_begins_many_calls_reads_little_until_it_begins_few() {
-        let mut under_way = UnderWay::default();
-        let mut stream = InTurns::new(Endless, &under_way);
+    #[tokio::test]
+    async fn a_turn_has_few_reads_however_often_it_is_asked() {
+        let mut connection = endless();
         let mut context = Context::from_waker(Waker::noop());
-        let mut buffer = vec![0; 64 << 10];
-        let mut read_in_turn = || {
-            let mut buffer = ReadBuf::new(&mut buffer);
-            while Pin::new(&mut stream).poll_read(&mut context, &mut buffer).is_ready() {}
-            buffer.filled().len()
-        };
-        for (begun, read) in [(16, 16 << 10), (17, 2 << 10), (17, 2 << 10), (0, 16 << 10)] {
-            (0..begun).for_each(|_| under_way.begun().execute(async {}));
-            under_way.go_on(&mut Context::from_waker(Waker::noop()));
-            assert_eq!(read_in_turn(), read, "{begun} calls have begun");
+        for _ in 0..3 {
+            assert_eq!(turn_of(&mut connection, &mut context), READS_OF_TURN as usize * (8 << 10));
         }
     }
 
-    #[test]
-    fn a_turn_has_few_reads() {
-        let mut stream = InTurns::new(Endless, &UnderWay::default());
+    #[tokio::test]
+    async fn a_turn_begins_few_calls_and_all_begin_in_the_end() {
+        let gate = Arc::<Gate>::default();
         let mut context = Context::from_waker(Waker::noop());
-        let mut reads = 0;
-        let mut bytes = [0; 8];
-        while Pin::new(&mut stream)
-            .poll_read(&mut context, &mut ReadBuf::new(&mut bytes))
-            .is_ready()
-        {
-            reads += 1;
+        let mut connection = connection(&gate, 1, 1000);
+        let turns: Vec<_> = (0..20).map(|_| turn(&mut connection, &mut context)).collect();
+        assert_eq!(turns.iter().sum::<usize>(), 1000, "{turns:?}");
+        assert_eq!(turns[..4], [128; 4]);
+        assert_eq!(turns[7..], [vec![1000 - 7 * 128], vec![0; 12]].concat());
+    }
+
+    #[tokio::test]
+    async fn busy_connections_wait_at_the_gate_and_others_do_not() {
+        let (gate, _crowd) = crowded();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut busy: Vec<_> = (0..6).map(|_| connection(&gate, 1, 1000)).collect();
+        for (first, second) in [(4, 64); 4].into_iter().chain([(4, 0); 2]) {
+            let mut next = busy.remove(0);
+            assert_eq!(turn(&mut next, &mut context), first);
+            assert_eq!(turn(&mut next, &mut context), second);
+            busy.push(next);
         }
-        assert_eq!(reads, READS_OF_TURN);
-        assert!(
-            Pin::new(&mut stream).poll_read(&mut context, &mut ReadBuf::new(&mut bytes)).is_ready()
-        );
+        let mut other = connection(&gate, 1, 4);
+        assert_eq!(turn(&mut other, &mut context), 4);
+        // One that had its turn waits behind the others.
+        assert_eq!(turn(&mut busy[0], &mut context), 0);
+        let next = [4, 5].map(|waiting| turn(&mut busy[waiting], &mut context));
+        assert_eq!(next, [64, 0]);
+        // One that ends leaves its place too.
+        busy.remove(1);
+        assert_eq!(turn(&mut busy[4], &mut context), 64);
+    }
+
+    #[tokio::test]
+    async fn few_of_many_connections_begin_more_than_a_few_calls() {
+        let gate = Arc::<Gate>::default();
+        let mut context = Context::from_waker(Waker::noop());
+        let began = tokio::time::Instant::now();
+        let mut many: Vec<_> = (0..100).map(|_| connection(&gate, 1, 16)).collect();
+        let begun: Vec<_> =
+            many.iter_mut().map(|connection| turn(connection, &mut context)).collect();
+        // Eight in each span of 50 ms, until more than eight wait for their next turn.
+        let spans = began.elapsed().as_millis() as usize / 50 + 2;
+        let of_many = begun.iter().filter(|begun| **begun == 16).count();
+        assert!((8..=8 * spans).contains(&of_many), "{begun:?}");
+        assert_eq!(begun.iter().filter(|begun| **begun == 4).count(), 100 - of_many, "{begun:?}");
+        assert_eq!(begun[50..], [4; 50]);
+    }
+
+    #[tokio::test]
+    async fn busy_connections_have_their_places_in_turn() {
+        let (gate, _crowd) = crowded();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut busy: Vec<_> = (0..10).map(|_| connection(&gate, 1, 100_000)).collect();
+        let mut begun = [0; 10];
+        for _ in 0..200 {
+            // In a task of its own each turn may ask as often as it likes.
+            end_turn().await;
+            for (begun, connection) in begun.iter_mut().zip(&mut busy) {
+                *begun += turn(connection, &mut context);
+            }
+        }
+        let (least, most) = (begun.iter().min().unwrap(), begun.iter().max().unwrap());
+        assert!(*least > 0 && most - least <= 2 * 64, "{begun:?}");
+    }
+
+    #[tokio::test]
+    async fn an_address_with_many_busy_connections_does_not_keep_another_waiting() {
+        let (gate, _crowd) = crowded();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut many: Vec<_> = (0..50).map(|_| connection(&gate, 1, 1_000_000)).collect();
+        for connection in &mut many {
+            turn(connection, &mut context);
+            turn(connection, &mut context);
+        }
+        let mut other = connection(&gate, 2, 1000);
+        turn(&mut other, &mut context);
+        let mut rounds = 0;
+        while turn(&mut other, &mut context) == 0 {
+            end_turn().await;
+            for connection in &mut many {
+                turn(connection, &mut context);
+            }
+            rounds += 1;
+            assert!(rounds < 20);
+        }
+    }
+
+    /// Its client has sent calls that wait for the next turn, and the library asks for none: it may have no
+    /// room.
+    #[tokio::test]
+    async fn a_connection_that_does_not_read_on_leaves_its_place_at_the_gate() {
+        let (gate, _crowd) = crowded();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut all: Vec<_> = (0..5).map(|_| connection(&gate, 1, 1000)).collect();
+        for connection in &mut all {
+            turn(connection, &mut context);
+        }
+        let (last, first) = all.split_last_mut().unwrap();
+        for connection in &mut *first {
+            connection.1.begin_turn(&mut context);
+        }
+        assert_eq!(turn(last, &mut context), 0, "the others have the places");
+        first[0].1.go_on(&mut context);
+        assert_eq!(turn(last, &mut context), 64);
+    }
+
+    /// A client that reads nothing, and may have left.
+    struct Silent {
+        bytes: VecDeque<u8>,
+        has_left: Arc<AtomicBool>,
+        reads: Arc<AtomicBool>,
+    }
+
+    impl AsyncRead for Silent {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            let count = self.bytes.len().min(buffer.remaining());
+            let bytes: Vec<u8> = self.bytes.drain(..count).collect();
+            buffer.put_slice(&bytes);
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Silent {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            match self.reads.load(Ordering::SeqCst) {
+                true => Poll::Ready(Ok(bytes.len())),
+                false => Poll::Pending,
+            }
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl Peer for Silent {
+        fn has_left(&self) -> bool {
+            self.has_left.load(Ordering::SeqCst)
+        }
+    }
+
+    fn silent(gate: &Arc<Gate>, ceiling: &Ceiling) -> (InTurns<Silent>, UnderWay) {
+        let bytes = [PREFACE.to_vec(), call().repeat(1000)].concat().into();
+        let client = Silent { bytes, has_left: Arc::default(), reads: Arc::default() };
+        in_turns(client, Way::new(gate, Ipv4Addr::LOCALHOST.into()), ceiling)
+    }
+
+    #[tokio::test]
+    async fn at_the_ceiling_a_busy_client_must_read_its_answers() {
+        const MIB: u64 = 1 << 20;
+        let ceiling = Ceiling::new(100 * MIB);
+        let woken = Arc::<Woken>::default();
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        let mut connection = silent(&Arc::default(), &ceiling);
+        let reads = Arc::clone(&connection.0.stream.reads);
+        // The library writes before it reads.
+        let mut turn = |connection: &mut (InTurns<Silent>, UnderWay)| {
+            connection.1.begin_turn(&mut context);
+            let written = Pin::new(&mut connection.0).poll_write(&mut context, &[0; 9]);
+            let mut bytes = vec![0; 64 << 10];
+            let mut buffer = ReadBuf::new(&mut bytes);
+            while Pin::new(&mut connection.0).poll_read(&mut context, &mut buffer).is_ready() {}
+            connection.1.go_on(&mut context);
+            (written.is_ready(), !buffer.filled().is_empty())
+        };
+        assert_eq!(turn(&mut connection), (false, true));
+        assert_eq!(turn(&mut connection), (false, true), "below the ceiling it goes on");
+        ceiling.see(100 * MIB);
+        let before = woken.0.load(Ordering::SeqCst);
+        assert_eq!(turn(&mut connection), (false, false));
+        assert_eq!(woken.0.load(Ordering::SeqCst), before, "it waits for its client");
+        reads.store(true, Ordering::SeqCst);
+        assert_eq!(turn(&mut connection), (true, false));
+        assert!(woken.0.load(Ordering::SeqCst) > before, "its client reads");
+        assert_eq!(turn(&mut connection), (true, true));
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_waits_sees_that_its_client_has_left() {
+        let (gate, _crowd) = crowded();
+        let mut places: Vec<_> =
+            (0..4).map(|_| Way::new(&gate, Ipv4Addr::LOCALHOST.into())).collect();
+        for place in &mut places {
+            place.pass(&mut Context::from_waker(Waker::noop()));
+        }
+        let mut connection = silent(&gate, &Ceiling::none());
+        turn_of(&mut connection, &mut Context::from_waker(Waker::noop()));
+        let has_left = Arc::clone(&connection.0.stream.has_left);
+        let ended = tokio::spawn(poll_fn(move |context| {
+            connection.1.begin_turn(context);
+            let mut buffer = [0; 64];
+            let read =
+                Pin::new(&mut connection.0).poll_read(context, &mut ReadBuf::new(&mut buffer));
+            connection.1.go_on(context);
+            read.map(Result::unwrap)
+        }));
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        assert!(!ended.is_finished());
+        has_left.store(true, Ordering::SeqCst);
+        tokio::time::timeout(Duration::from_secs(5), ended).await.unwrap().unwrap();
+    }
+
+    /// Counts how often a connection is woken.
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_woken_for_what_it_may_do_and_not_while_it_waits() {
+        let (gate, _crowd) = crowded();
+        let mut others: Vec<_> = (0..4).map(|_| connection(&gate, 1, 1000)).collect();
+        for other in &mut others {
+            turn(other, &mut Context::from_waker(Waker::noop()));
+            turn(other, &mut Context::from_waker(Waker::noop()));
+        }
+        let woken = Arc::<Woken>::default();
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        let mut is_woken = |connection: &mut (InTurns<Client>, UnderWay)| {
+            let before = woken.0.load(Ordering::SeqCst);
+            turn(connection, &mut context);
+            woken.0.load(Ordering::SeqCst) > before
+        };
+        let mut quiet = connection(&gate, 1, 4);
+        assert!(!is_woken(&mut quiet), "it has read what is there");
+        let mut busy = connection(&gate, 1, 1000);
+        assert!(is_woken(&mut busy), "it has more");
+        assert!(!is_woken(&mut busy), "it waits at the gate");
+        let before = woken.0.load(Ordering::SeqCst);
+        others.pop();
+        assert!(woken.0.load(Ordering::SeqCst) > before, "a place is free");
+        assert!(is_woken(&mut busy), "it has more");
+    }
+
+    /// What a connection keeps for its next turn is bounded, whatever room the reader has.
+    #[tokio::test]
+    async fn a_connection_reads_little_ahead() {
+        let gate = Arc::<Gate>::default();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut connection = connection(&gate, 1, 100_000);
+        for _ in 0..5 {
+            turn(&mut connection, &mut context);
+            assert!(connection.0.held.len() <= READ_AHEAD_BYTES, "{}", connection.0.held.len());
+        }
     }
 
     #[tokio::test]
     async fn calls_end_in_several_turns_and_none_is_forgotten() {
-        const CALLS: usize = 10 * ENDS_OF_TURN;
-        let mut under_way = UnderWay::default();
+        const CALLS: usize = 320;
+        let mut under_way = calls_of_one();
         let ended = Arc::new(AtomicUsize::new(0));
         for number in 0..CALLS {
             let ended = Arc::clone(&ended);
@@ -254,26 +789,89 @@ mod tests {
         let mut turns = 0;
         poll_fn(|context| {
             let before = ended.load(Ordering::SeqCst);
+            under_way.begin_turn(context);
             under_way.go_on(context);
             let now = ended.load(Ordering::SeqCst);
-            assert!(now - before <= ENDS_OF_TURN, "{}", now - before);
+            assert!(now - before <= MUCH.work as usize, "{}", now - before);
             turns += 1;
             if now == CALLS { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
-        assert!(turns >= CALLS / ENDS_OF_TURN, "{turns}");
+        assert!(turns >= CALLS / MUCH.work as usize, "{turns}");
+    }
+
+    #[tokio::test]
+    async fn calls_that_all_go_on_at_once_do_so_in_several_turns() {
+        const CALLS: usize = 1000;
+        let mut under_way = calls_of_one();
+        let (went_on, worked) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+        for _ in 0..CALLS {
+            let (went_on, worked) = (Arc::clone(&went_on), Arc::clone(&worked));
+            under_way.begun().execute(async move {
+                loop {
+                    worked.fetch_add(1, Ordering::SeqCst);
+                    went_on.notified().await;
+                }
+            });
+        }
+        for all in [CALLS, 2 * CALLS] {
+            let mut turns = 0;
+            poll_fn(|context| {
+                let before = worked.load(Ordering::SeqCst);
+                under_way.begin_turn(context);
+                under_way.go_on(context);
+                let now = worked.load(Ordering::SeqCst);
+                assert!(now - before <= MUCH.work as usize, "{}", now - before);
+                turns += 1;
+                if now == all { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+            assert!(turns <= CALLS / MUCH.work as usize + 1, "{turns}");
+            went_on.notify_waiters();
+        }
+    }
+
+    #[tokio::test]
+    async fn many_calls_of_an_ended_connection_go_in_several_turns() {
+        const CALLS: usize = 5 * CANCELS_OF_TURN;
+        let mut calls = calls_of_one();
+        let kept = Arc::new(());
+        for _ in 0..CALLS {
+            let held = Arc::clone(&kept);
+            calls.begun().execute(async move {
+                std::future::pending::<()>().await;
+                drop(held);
+            });
+        }
+        calls.go_on(&mut Context::from_waker(Waker::noop()));
+        // Both are tasks, which have their turns one after the other.
+        let cancelling = tokio::spawn(calls.cancel());
+        let looking_on = tokio::spawn(async move {
+            let (mut left, mut turns) = (CALLS, 0);
+            while left > 0 {
+                let now = Arc::strong_count(&kept) - 1;
+                assert!(left - now <= CANCELS_OF_TURN, "{now} after {left}");
+                (left, turns) = (now, turns + 1);
+                assert!(turns < 100);
+                end_turn().await;
+            }
+        });
+        looking_on.await.unwrap();
+        cancelling.await.unwrap();
     }
 
     #[test]
     fn calls_go_with_their_connection() {
-        let mut under_way = UnderWay::default();
+        let mut under_way = calls_of_one();
         let kept = Arc::new(());
         let held = Arc::clone(&kept);
         under_way.begun().execute(async move {
             std::future::pending::<()>().await;
             drop(held);
         });
-        under_way.go_on(&mut Context::from_waker(Waker::noop()));
+        let mut context = Context::from_waker(Waker::noop());
+        under_way.begin_turn(&mut context);
+        under_way.go_on(&mut context);
         assert_eq!(Arc::strong_count(&kept), 2);
         drop(under_way);
         assert_eq!(Arc::strong_count(&kept), 1);

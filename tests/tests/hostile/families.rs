@@ -15,6 +15,7 @@ use rondo_tests::stranger::{
 use super::attacks::{Attack, Ground};
 use super::keys::SERVICE as T;
 use super::memory::compressed;
+use super::multitudes;
 use super::rendezvous::{self, Sender};
 
 const DISPATCHER: &str = "/tensorflow.data.DispatcherService/";
@@ -23,13 +24,14 @@ const DISPATCHER: &str = "/tensorflow.data.DispatcherService/";
 pub(crate) const KEYS: [&str; 5] = ["short", "long", "values", "files", "counter"];
 
 /// Calls under way of one stranger before it begins a connection anew.
-const CALLS_OF_ONE: usize = 2000;
+pub(crate) const CALLS_OF_ONE: usize = 2000;
 
 /// All attacks on a server, to whose rendezvous strangers send so.
 pub(crate) fn all(sender: Sender) -> Vec<Attack> {
     [
         connections(),
         frames(),
+        multitudes::attacks(),
         messages(),
         keys(),
         tasks(),
@@ -44,7 +46,10 @@ pub(crate) fn all(sender: Sender) -> Vec<Attack> {
 
 /// All attacks on a relay: it knows no method by itself, and passes on what its server does.
 pub(crate) fn on_a_relay() -> Vec<Attack> {
-    [connections(), frames(), messages(), keys(), tasks()].into_iter().flatten().collect()
+    [connections(), frames(), multitudes::attacks(), messages(), keys(), tasks()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// All attacks on a worker.
@@ -57,7 +62,10 @@ fn attack(name: &'static str, stranger: impl Fn(&Ground, usize) + Sync + 'static
 }
 
 /// An attack to which the server says something.
-fn answered(name: &'static str, stranger: impl Fn(&Ground, usize) + Sync + 'static) -> Attack {
+pub(crate) fn answered(
+    name: &'static str,
+    stranger: impl Fn(&Ground, usize) + Sync + 'static,
+) -> Attack {
     Attack { is_answered: true, ..attack(name, stranger) }
 }
 
@@ -252,7 +260,7 @@ fn messages() -> Vec<Attack> {
     ]
 }
 
-fn key(name: String, length: usize) -> Vec<u8> {
+pub(crate) fn key(name: String, length: usize) -> Vec<u8> {
     let kv = Some(tf::KeyValueEntry { key: name, value: vec![7; length].into() });
     tf::InsertKeyValueRequest { kv, allow_overwrite: true }.encode_to_vec()
 }

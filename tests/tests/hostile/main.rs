@@ -18,6 +18,7 @@ mod exchange;
 mod families;
 mod keys;
 mod memory;
+mod multitudes;
 mod rendezvous;
 mod requests;
 mod tasks;

@@ -1,0 +1,198 @@
+//! The frames of HTTP/2 in the bytes that a client sends, and what they cost the server.
+//!
+//! A call of 15 bytes takes the server far longer than its bytes. So the bytes of a connection are a bad
+//! measure of the work that they bring, and the server counts frames.
+
+use std::ops::Range;
+
+/// The client's first bytes, which are no frame.
+const PREFACE_BYTES: usize = 24;
+/// The head of a frame: length, type, flags and stream.
+const HEAD_BYTES: usize = 9;
+/// Where the length and the type stand in the head.
+const LENGTH: Range<usize> = 0..3;
+const TYPE: usize = 3;
+/// Where its flags stand.
+const FLAGS: usize = 4;
+/// Kinds of frames (RFC 9113, section 6).
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+/// The flag of SETTINGS that change nothing.
+const ACK: u8 = 1;
+
+/// What a short call costs: the frame that begins it, and the one right behind with its message.
+const COST_OF_CALL: u32 = 16;
+/// What a frame costs at which the server looks at all calls of the connection.
+const COST_OF_ALL_CALLS: u32 = 32;
+
+/// What so many short calls cost. Most frames beside them cost 1.
+pub(super) const fn cost_of_calls(calls: u32) -> u32 {
+    calls.saturating_mul(COST_OF_CALL)
+}
+
+/// Where a client's bytes stand between frames.
+#[derive(Debug)]
+pub(super) struct Frames {
+    /// Bytes of the preface, or of a frame's payload, that are still to come.
+    left: usize,
+    head: [u8; HEAD_BYTES],
+    /// Bytes of the head that have come.
+    head_bytes: usize,
+    /// Whether the last frame has begun a call.
+    begins_call: bool,
+}
+
+impl Default for Frames {
+    fn default() -> Self {
+        Self { left: PREFACE_BYTES, head: [0; HEAD_BYTES], head_bytes: 0, begins_call: false }
+    }
+}
+
+impl Frames {
+    /// Bytes of the present frame that are still to come.
+    pub(super) const fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Goes on over `bytes`, until a frame costs more than `allowance` has left. Takes the costs from the
+    /// allowance. How many bytes may pass.
+    pub(super) fn pass(&mut self, bytes: &[u8], allowance: &mut u32) -> usize {
+        let mut passed = 0_usize;
+        while let Some(rest) = bytes.get(passed..).filter(|rest| !rest.is_empty()) {
+            let payload = self.left.min(rest.len());
+            if payload > 0 {
+                self.left = self.left.saturating_sub(payload);
+                passed = passed.saturating_add(payload);
+                continue;
+            }
+            let Some(more) = self.go_on_with_head(rest, allowance) else { break };
+            passed = passed.saturating_add(more);
+        }
+        passed
+    }
+
+    /// Goes on over the bytes of a frame's head. How many; `None` if the frame costs too much.
+    fn go_on_with_head(&mut self, bytes: &[u8], allowance: &mut u32) -> Option<usize> {
+        let missing = self.head.get_mut(self.head_bytes..).unwrap_or_default();
+        let more = missing.len().min(bytes.len());
+        missing.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        if more < missing.len() {
+            self.head_bytes = self.head_bytes.saturating_add(more);
+            return Some(more);
+        }
+        let kind = self.head.get(TYPE).copied().unwrap_or_default();
+        *allowance = allowance.checked_sub(self.cost_of(kind))?;
+        self.begins_call = kind == HEADERS;
+        let length = self.head.get(LENGTH).unwrap_or_default();
+        self.left = length.iter().fold(0, |length, byte| length << 8 | usize::from(*byte));
+        self.head_bytes = 0;
+        Some(more)
+    }
+}
+
+impl Frames {
+    /// What the frame of this kind costs whose head has come.
+    fn cost_of(&self, kind: u8) -> u32 {
+        let is_ack = self.head.get(FLAGS).is_some_and(|flags| flags & ACK != 0);
+        match kind {
+            HEADERS => COST_OF_CALL,
+            // A call is worth little without its message.
+            DATA if self.begins_call => 0,
+            SETTINGS if !is_ack => COST_OF_ALL_CALLS,
+            GOAWAY => COST_OF_ALL_CALLS,
+            _ => 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn frame(kind: u8, length: usize) -> Vec<u8> {
+        let length = u32::try_from(length).unwrap().to_be_bytes();
+        let mut frame = length.get(1..).unwrap().to_vec();
+        frame.extend([kind, 0, 0, 0, 0, 1]);
+        frame.resize(HEAD_BYTES + usize::try_from(u32::from_be_bytes(length)).unwrap(), 7);
+        frame
+    }
+
+    /// What each of these frames costs, by their types.
+    fn costs(frames: &[(u8, usize)]) -> Vec<u32> {
+        let before = std::iter::once(None).chain(frames.iter().map(|(kind, _)| Some(*kind)));
+        let costs = frames.iter().zip(before).map(|((kind, _), before)| match (kind, before) {
+            (1, _) => 16,
+            (0, Some(1)) => 0,
+            (4 | 7, _) => 32,
+            _ => 1,
+        });
+        costs.collect()
+    }
+
+    /// How many of these frames pass when `allowance` is there.
+    fn model(frames: &[(u8, usize)], mut allowance: u32) -> usize {
+        let costs = costs(frames).into_iter();
+        costs.map_while(|cost| allowance.checked_sub(cost).map(|left| allowance = left)).count()
+    }
+
+    proptest! {
+        /// However the bytes are cut, the same frames pass, and the byte that completes the head of the next
+        /// one does not.
+        #[test]
+        fn frames_pass_until_they_cost_too_much(
+            frames in prop::collection::vec((0_u8..10, 0_usize..300), 0..40),
+            allowance in 0_u32..200,
+            pieces in prop::collection::vec(1_usize..100, 1..200),
+        ) {
+            let encoded: Vec<_> = frames.iter().map(|(kind, length)| frame(*kind, *length)).collect();
+            let bytes = [&[b'P'; PREFACE_BYTES][..], &encoded.concat()].concat();
+            let whole = model(&frames, allowance);
+            let lengths = encoded.iter().take(whole).map(Vec::len).sum::<usize>();
+            let right = PREFACE_BYTES + lengths;
+            let (mut scan, mut left, mut passed) = (Frames::default(), allowance, 0);
+            for piece in pieces.into_iter().chain([usize::MAX]) {
+                let rest = &bytes[passed..];
+                let piece = piece.min(rest.len());
+                let more = scan.pass(&rest[..piece], &mut left);
+                passed += more;
+                if more < piece {
+                    break;
+                }
+            }
+            let is_all = whole == frames.len();
+            let most = if is_all { right + 1 } else { right + HEAD_BYTES };
+            prop_assert!((right..most).contains(&passed), "{passed} of {right}");
+            // With a new allowance it goes on where it stopped.
+            let mut plenty = u32::MAX;
+            let rest = scan.pass(&bytes[passed..], &mut plenty);
+            prop_assert_eq!(passed + rest, bytes.len());
+            let all = allowance - left + (u32::MAX - plenty);
+            prop_assert_eq!(all, costs(&frames).iter().sum::<u32>());
+        }
+    }
+
+    #[test]
+    fn so_many_short_calls_pass_each_with_its_message() {
+        for message in [0, 12] {
+            let calls = [frame(1, 6), frame(0, message)].concat().repeat(9);
+            let bytes = [vec![b'P'; PREFACE_BYTES], frame(8, 4), calls].concat();
+            let mut allowance = cost_of_calls(4) + 2;
+            let passed = Frames::default().pass(&bytes, &mut allowance);
+            assert_eq!(allowance, 1);
+            assert_eq!(passed, PREFACE_BYTES + 13 + 4 * (15 + 9 + message));
+        }
+    }
+
+    #[test]
+    fn settings_that_are_acknowledged_only_cost_little() {
+        let mut acknowledgement = frame(4, 0);
+        acknowledgement[FLAGS] = 1;
+        let mut allowance = 40;
+        Frames { left: 0, ..Frames::default() }.pass(&acknowledgement.repeat(5), &mut allowance);
+        assert_eq!(allowance, 35);
+    }
+}
