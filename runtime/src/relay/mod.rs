@@ -66,8 +66,14 @@ pub async fn run(config: Config) -> Result<(), ServeError> {
     let (stop, stopped) = oneshot::channel::<()>();
     let stopped = async { stopped.await.unwrap_or(()) };
     // A task of its own has turns between those of the connections.
-    let serving = tokio::spawn(serve(listener, front, config.server, stopped));
-    signals.first().await;
+    let mut serving = tokio::spawn(serve(listener, front, config.server, stopped));
+    tokio::select! {
+        biased;
+        () = signals.first() => {}
+        _ = &mut serving => {
+            return Err(ServeError::Halted("the listener's task panicked".to_owned()));
+        }
+    }
     handle.stop();
     drop(stop);
     tokio::select! {

@@ -115,7 +115,9 @@ impl Budget {
     /// Counts a request of the connection that is not whole.
     pub fn arriving(&self) -> Arriving {
         let before = self.arriving.fetch_add(1, Ordering::Relaxed);
-        Arriving { all: Arc::clone(&self.arriving), is_one_of_many: before >= ARRIVING_FEW }
+        // Who is no connection of its own has one request at a time.
+        let is_of_first = before < ARRIVING_FEW || self.places.is_none();
+        Arriving { all: Arc::clone(&self.arriving), is_of_first }
     }
 
     /// An empty share, for a request. It can grow.
@@ -318,13 +320,13 @@ impl Drop for Waiting {
 #[derive(Debug)]
 pub struct Arriving {
     all: Arc<AtomicUsize>,
-    is_one_of_many: bool,
+    is_of_first: bool,
 }
 
 impl Arriving {
-    /// Whether the connection had several others of these before it.
-    pub const fn is_one_of_many(&self) -> bool {
-        self.is_one_of_many
+    /// Whether the connection has many of these, and this is not one of the first.
+    pub fn is_one_of_many(&self) -> bool {
+        !self.is_of_first && self.all.load(Ordering::Relaxed) > ARRIVING_FEW
     }
 }
 

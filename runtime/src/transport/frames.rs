@@ -22,10 +22,14 @@ const GOAWAY: u8 = 7;
 /// The flag of SETTINGS that change nothing.
 const ACK: u8 = 1;
 
-/// What a short call costs: the frame that begins it, and the one right behind with its message.
+/// What a short call costs. The frame with its message costs nothing.
 const COST_OF_CALL: u32 = 16;
 /// What a frame costs at which the server looks at all calls of the connection.
 const COST_OF_ALL_CALLS: u32 = 32;
+
+/// Of so many calls that have begun, the messages cost nothing. Clients may begin several before they send
+/// the first message.
+const BEGUN_MAX: u32 = 64;
 
 /// What so many short calls cost. Most frames beside them cost 1.
 pub(super) const fn cost_of_calls(calls: u32) -> u32 {
@@ -40,13 +44,13 @@ pub(super) struct Frames {
     head: [u8; HEAD_BYTES],
     /// Bytes of the head that have come.
     head_bytes: usize,
-    /// Whether the last frame has begun a call.
-    begins_call: bool,
+    /// Calls that have begun, and whose first message has not come.
+    begun: u32,
 }
 
 impl Default for Frames {
     fn default() -> Self {
-        Self { left: PREFACE_BYTES, head: [0; HEAD_BYTES], head_bytes: 0, begins_call: false }
+        Self { left: PREFACE_BYTES, head: [0; HEAD_BYTES], head_bytes: 0, begun: 0 }
     }
 }
 
@@ -84,7 +88,11 @@ impl Frames {
         }
         let kind = self.head.get(TYPE).copied().unwrap_or_default();
         *allowance = allowance.checked_sub(self.cost_of(kind))?;
-        self.begins_call = kind == HEADERS;
+        match kind {
+            HEADERS => self.begun = self.begun.saturating_add(1).min(BEGUN_MAX),
+            DATA => self.begun = self.begun.saturating_sub(1),
+            _ => {}
+        }
         let length = self.head.get(LENGTH).unwrap_or_default();
         self.left = length.iter().fold(0, |length, byte| length << 8 | usize::from(*byte));
         self.head_bytes = 0;
@@ -99,7 +107,7 @@ impl Frames {
         match kind {
             HEADERS => COST_OF_CALL,
             // A call is worth little without its message.
-            DATA if self.begins_call => 0,
+            DATA if self.begun > 0 => 0,
             SETTINGS if !is_ack => COST_OF_ALL_CALLS,
             GOAWAY => COST_OF_ALL_CALLS,
             _ => 1,
@@ -123,14 +131,20 @@ mod tests {
 
     /// What each of these frames costs, by their types.
     fn costs(frames: &[(u8, usize)]) -> Vec<u32> {
-        let before = std::iter::once(None).chain(frames.iter().map(|(kind, _)| Some(*kind)));
-        let costs = frames.iter().zip(before).map(|((kind, _), before)| match (kind, before) {
-            (1, _) => 16,
-            (0, Some(1)) => 0,
-            (4 | 7, _) => 32,
+        let mut begun = 0;
+        let cost = |kind| match kind {
+            1 => {
+                begun += 1;
+                16
+            }
+            0 if begun > 0 => {
+                begun -= 1;
+                0
+            }
+            4 | 7 => 32,
             _ => 1,
-        });
-        costs.collect()
+        };
+        frames.iter().map(|(kind, _)| *kind).map(cost).collect()
     }
 
     /// How many of these frames pass when `allowance` is there.
@@ -189,10 +203,20 @@ mod tests {
 
     #[test]
     fn settings_that_are_acknowledged_only_cost_little() {
-        let mut acknowledgement = frame(4, 0);
-        acknowledgement[FLAGS] = 1;
-        let mut allowance = 40;
-        Frames { left: 0, ..Frames::default() }.pass(&acknowledgement.repeat(5), &mut allowance);
-        assert_eq!(allowance, 35);
+        for (flags, cost) in [(0, 32), (ACK, 1), (2, 32), (ACK | 2, 1)] {
+            let mut settings = frame(4, 0);
+            settings[FLAGS] = flags;
+            let mut allowance = 100;
+            Frames { left: 0, ..Frames::default() }.pass(&settings, &mut allowance);
+            assert_eq!(allowance, 100 - cost, "{flags}");
+        }
+    }
+
+    #[test]
+    fn the_messages_of_several_calls_may_come_behind_all_of_these() {
+        let bytes = [frame(1, 6).repeat(4), frame(0, 5).repeat(6)].concat();
+        let mut allowance = 4 * 16 + 2;
+        Frames { left: 0, ..Frames::default() }.pass(&bytes, &mut allowance);
+        assert_eq!(allowance, 0);
     }
 }

@@ -18,9 +18,9 @@ use super::places::network;
 /// Busy connections that have a place at a time.
 const PLACES: usize = 4;
 
-/// Connections that may be busy, and that may bring more than a little work in each of these spans, without any
-/// of them needing a place.
-const FREE_MAX: usize = 8;
+/// While so many connections or fewer are busy, none needs a place. The same holds for those that do more
+/// than a little in a turn, in each of these spans.
+const FREE_MAX: usize = 16;
 const FREE_SPAN: Duration = Duration::from_millis(50);
 
 /// How often a connection that waits looks whether its client has left.
@@ -38,7 +38,7 @@ pub struct Gate {
     span: AtomicU64,
     /// Connections without a place that have brought more than a little in it.
     free: AtomicUsize,
-    /// Connections that have more to do than they might in their last turn.
+    /// Connections whose last turn ended before their work did.
     busy: AtomicUsize,
 }
 
@@ -60,8 +60,8 @@ impl Default for Gate {
 
 impl Gate {
     /// Waits for a place. `None` never comes: the semaphores are never closed.
-    async fn place(self: Arc<Self>, address: IpAddr) -> Option<Place> {
-        let of_address = self.of_address(address).acquire_owned().await.ok()?;
+    async fn place(self: Arc<Self>, of_address: Arc<Semaphore>) -> Option<Place> {
+        let of_address = of_address.acquire_owned().await.ok()?;
         let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
         Some((of_address, place))
     }
@@ -70,7 +70,7 @@ impl Gate {
     fn span(&self) -> u64 {
         let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let span = now / FREE_SPAN.as_millis() as u64;
-        if self.span.swap(span, Ordering::Relaxed) != span {
+        if self.span.fetch_max(span, Ordering::Relaxed) < span {
             self.free.store(0, Ordering::Relaxed);
         }
         span
@@ -94,6 +94,8 @@ impl Gate {
 pub(super) struct Way {
     gate: Arc<Gate>,
     address: IpAddr,
+    /// What the connections of the address wait for first, while this one is busy.
+    of_address: Option<Arc<Semaphore>>,
     place: Option<Place>,
     waiting: Option<Waiting>,
     /// The span in which the connection was counted last.
@@ -122,7 +124,15 @@ impl Way {
     /// The way of a connection from this address.
     pub(super) fn new(gate: &Arc<Gate>, address: IpAddr) -> Self {
         let (gate, address) = (Arc::clone(gate), network(address));
-        Self { gate, address, place: None, waiting: None, span: None, is_busy: false }
+        Self {
+            gate,
+            address,
+            of_address: None,
+            place: None,
+            waiting: None,
+            span: None,
+            is_busy: false,
+        }
     }
 
     /// Whether the connection may bring more than a little in its next turn, although it has no place.
@@ -132,12 +142,12 @@ impl Way {
             && (self.span == Some(span) || self.gate.free.load(Ordering::Relaxed) < FREE_MAX)
     }
 
-    /// Whether the connection has more to do than it might in its last turn.
+    /// Whether the connection's last turn ended before its work did.
     pub(super) const fn is_busy(&self) -> bool {
         self.is_busy
     }
 
-    /// Learns whether it has.
+    /// Learns whether the connection's last turn ended before its work did.
     pub(super) fn be_busy(&mut self, is_busy: bool) {
         match (self.is_busy, is_busy) {
             (false, true) => self.gate.busy.fetch_add(1, Ordering::Relaxed),
@@ -147,7 +157,7 @@ impl Way {
         self.is_busy = is_busy;
     }
 
-    /// It has done so.
+    /// The connection did more than a little in this turn, without a place.
     pub(super) fn was_free(&mut self) {
         let span = self.gate.span();
         if self.span.replace(span) != Some(span) {
@@ -160,8 +170,9 @@ impl Way {
         // That of the last turn. Others wait for it.
         self.place = None;
         let (gate, address) = (&self.gate, self.address);
+        let of_address = self.of_address.get_or_insert_with(|| gate.of_address(address));
         let waiting = self.waiting.get_or_insert_with(|| Waiting {
-            place: Box::pin(Arc::clone(gate).place(address)),
+            place: Box::pin(Arc::clone(gate).place(Arc::clone(of_address))),
             look: Box::pin(sleep(LOOK_INTERVAL)),
         });
         if let Poll::Ready(place) = waiting.place.as_mut().poll(context) {
@@ -172,19 +183,15 @@ impl Way {
             return Passage::Wait;
         }
         waiting.look = Box::pin(sleep(LOOK_INTERVAL));
-        match waiting.look.as_mut().poll(context) {
-            Poll::Pending | Poll::Ready(()) => Passage::Look,
+        if waiting.look.as_mut().poll(context).is_ready() {
+            context.waker().wake_by_ref();
         }
-    }
-
-    /// Whether the connection waits for a place.
-    pub(super) const fn waits(&self) -> bool {
-        self.waiting.is_some()
+        Passage::Look
     }
 
     /// Gives the place to another connection, and waits for none.
     pub(super) fn leave(&mut self) {
-        (self.place, self.waiting) = (None, None);
+        (self.of_address, self.place, self.waiting) = (None, None, None);
     }
 }
 
@@ -278,7 +285,7 @@ mod tests {
     #[tokio::test]
     async fn where_many_are_busy_each_needs_a_place() {
         let gate = Arc::<Gate>::default();
-        let mut ways: Vec<_> = (0..9).map(|_| way(&gate, "10.0.0.1")).collect();
+        let mut ways: Vec<_> = (0..17).map(|_| way(&gate, "10.0.0.1")).collect();
         let quiet = way(&gate, "10.0.0.2");
         for way in &mut ways {
             assert!(quiet.is_free());

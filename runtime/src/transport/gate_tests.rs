@@ -106,7 +106,7 @@ async fn a_turn_of_a_real_connection_begins_few_calls() {
         (most, turns)
     });
     let (most, turns) = watching.await.unwrap();
-    assert!(most <= 128 && turns >= 2000 / 128, "{most} calls in a turn, {turns} turns");
+    assert!(most <= 67 && turns >= 2000 / 67, "{most} calls in a turn, {turns} turns");
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn a_busy_connection_waits_at_the_gate_and_others_go_on() {
     let _busy = client(&server, 200).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     let begun = server.service.begun();
-    assert!((1..=4).contains(&begun), "{begun}");
+    assert!((1..=7).contains(&begun), "{begun}");
     let _quiet = client(&server, 1).await;
     until(|| server.service.begun(), begun + 1).await;
     others.pop();
@@ -128,7 +128,8 @@ async fn a_connection_that_waits_at_the_gate_ends_when_its_client_leaves() {
     let (gate, _others) = closed_gate();
     let server = Running::<Parking>::start(ServerConfig { gate, ..ServerConfig::default() });
     let busy = client(&server, 2000).await;
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    // It looks more than once meanwhile.
+    tokio::time::sleep(Duration::from_millis(600)).await;
     assert_eq!(server.service.closed.load(Ordering::SeqCst), 0);
     drop(busy);
     until(|| server.service.closed.load(Ordering::SeqCst), 1).await;

@@ -43,7 +43,7 @@ pub(super) async fn serve(
         tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
     }
     let way = Way::new(&shared.config.gate, peer.ip());
-    let (stream, mut calls) = in_turns(stream, way, shared.config.budget.ceiling());
+    let (stream, mut calls) = in_turns(stream, way);
     answer_all(&shared, stream, from, &mut calls).await;
     calls.cancel().await;
 }

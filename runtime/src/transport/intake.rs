@@ -20,7 +20,7 @@ const SILENCE_MAX_AT_CEILING: Duration = Duration::from_secs(5);
 
 /// The same where several messages of a connection have begun. Else connections with thousands of them would
 /// take the process far above the ceiling. The packets of a short message come right behind each other.
-const SILENCE_OF_MANY_MAX: Duration = Duration::from_millis(20);
+const SILENCE_OF_MANY_MAX: Duration = Duration::from_millis(100);
 
 /// While other messages wait for memory, a message that holds some must bring so many bytes in each span.
 const HURRY_BYTES: u64 = 5 << 20;
@@ -30,7 +30,7 @@ const HURRY_SPAN: Duration = Duration::from_secs(5);
 pub(super) struct Intake {
     share: Share,
     budget: Budget,
-    /// Since the server waited for the client first.
+    /// From the server's first wait for the client on.
     arriving: Option<Arriving>,
     silence_max: Duration,
     /// The length that the client announced, in bytes.
@@ -84,13 +84,13 @@ impl Intake {
         next: impl Future<Output = T>,
     ) -> Result<T, Status> {
         let mut next = pin!(next);
-        let is_one_of_many =
-            self.arriving.get_or_insert_with(|| self.budget.arriving()).is_one_of_many();
+        self.arriving.get_or_insert_with(|| self.budget.arriving());
         let began = Instant::now();
         let silent = began + self.silence_max;
         loop {
             let now = Instant::now();
             self.check(came, now, silent)?;
+            let is_one_of_many = self.arriving.as_ref().is_some_and(Arriving::is_one_of_many);
             let is_hurried = is_one_of_many && self.budget.ceiling().is_reached();
             let (pause, patience) = match is_hurried {
                 true => (SILENCE_OF_MANY_MAX, SILENCE_OF_MANY_MAX),

@@ -139,13 +139,13 @@ async fn accept_all(listener: &TcpListener, shared: &Arc<Shared>, connections: &
             accepts_left = ACCEPTS_OF_TURN;
             end_turn().await;
         }
+        #[cfg(not(madsim))]
+        {
+            accepts_left = accepts_left.saturating_sub(1);
+        }
         match listener.accept().await {
             Ok((stream, peer)) => match doorman.places.take(peer.ip()) {
                 Ok(place) => {
-                    #[cfg(not(madsim))]
-                    {
-                        accepts_left = accepts_left.saturating_sub(1);
-                    }
                     connections.spawn(connection(Arc::clone(shared), stream, peer, Some(place)));
                 }
                 Err(full) => doorman.refuse(stream, full, connections),

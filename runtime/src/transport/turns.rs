@@ -3,8 +3,8 @@
 //! All calls of a connection are worked on in the connection's own task. So the scheduler, which takes one
 //! task after the other, gives each connection its turn, however many calls another one makes.
 //!
-//! In its turn a connection reads the frames of a few calls. One that sends more is busy: it needs a place at
-//! the gate for its next turn, and may then read more.
+//! A connection whose turn ends before its work does is busy. Where many are, each needs a place at the gate
+//! for its next turn, or has a short one.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -22,7 +22,6 @@ use tokio::net::TcpStream;
 
 use super::frames::{Frames, cost_of_calls};
 use super::gate::{Passage, Way};
-use crate::memory::Ceiling;
 
 /// Reads of a connection in one turn. What is short comes 8 KiB at a time.
 const READS_OF_TURN: u32 = 4;
@@ -40,12 +39,13 @@ struct Allowance {
     work: u32,
 }
 
-/// What each connection may do. A stranger may have thousands that all do.
+/// What a connection may do where many have much to do: a stranger may have thousands of these.
 const LITTLE: Allowance = Allowance { calls: 4, work: 8 };
-/// The same with a place at the gate.
-const OF_PLACE: Allowance = Allowance { calls: 64, work: 128 };
-/// The same while few connections do more than a little.
-const MUCH: Allowance = Allowance { calls: 128, work: 256 };
+/// What a connection may do with a place at the gate, and where few have much to do.
+const MUCH: Allowance = Allowance { calls: 64, work: 128 };
+
+/// What frames beside calls may cost in a turn: those with which a client begins, for example.
+const COST_OF_OTHERS: u32 = 48;
 
 /// Calls of a connection that has ended that are cancelled in one turn.
 const CANCELS_OF_TURN: usize = 256;
@@ -67,8 +67,6 @@ struct Turn {
     is_dry: AtomicBool,
     /// How often it may still work on a call.
     work: AtomicU32,
-    /// Whether the system takes no more of its answers, since its client does not read them.
-    is_stuck: AtomicBool,
 }
 
 /// The other side of a connection.
@@ -104,9 +102,8 @@ pub(super) async fn end_turn() {
     .await;
 }
 
-/// The stream of a connection, which is read in turns from now on, and the calls of this connection, which
-/// take memory below this ceiling.
-pub(super) fn in_turns<S>(stream: S, way: Way, ceiling: &Ceiling) -> (InTurns<S>, UnderWay) {
+/// The stream of a connection, which is read in turns from now on, and the calls of this connection.
+pub(super) fn in_turns<S>(stream: S, way: Way) -> (InTurns<S>, UnderWay) {
     let turn = Arc::<Turn>::default();
     let (frames, held) = (Frames::default(), Bytes::new());
     let stream = InTurns { stream, turn: Arc::clone(&turn), frames, held };
@@ -115,7 +112,7 @@ pub(super) fn in_turns<S>(stream: S, way: Way, ceiling: &Ceiling) -> (InTurns<S>
         calls: FuturesUnordered::new(),
         turn,
         way,
-        ceiling: ceiling.clone(),
+        is_free: false,
         allowance: LITTLE,
     };
     (stream, under_way)
@@ -220,9 +217,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for InTurns<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.turn.is_stuck.store(written.is_pending(), Ordering::Relaxed);
-        written
+        Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
     fn poll_write_vectored(
@@ -230,9 +225,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for InTurns<S> {
         context: &mut Context<'_>,
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
-        self.turn.is_stuck.store(written.is_pending(), Ordering::Relaxed);
-        written
+        Pin::new(&mut self.stream).poll_write_vectored(context, pieces)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -292,7 +285,8 @@ pub(super) struct UnderWay {
     calls: FuturesUnordered<InTurn>,
     turn: Arc<Turn>,
     way: Way,
-    ceiling: Ceiling,
+    /// Whether it needs no place in this turn.
+    is_free: bool,
     /// What it may do in this turn.
     allowance: Allowance,
 }
@@ -305,11 +299,11 @@ impl UnderWay {
 
     /// Begins the connection's next turn.
     pub(super) fn begin_turn(&mut self, context: &mut Context<'_>) {
-        let is_free = self.way.is_free();
-        let passage = self.way.is_busy().then(|| self.pass(is_free, context));
+        self.is_free = self.way.is_free();
+        let passage = self.way.is_busy().then(|| self.pass(context));
         self.allowance = match passage {
-            Some(Passage::Place) if !is_free => OF_PLACE,
-            None | Some(Passage::Place) if is_free => MUCH,
+            Some(Passage::Place) => MUCH,
+            None if self.is_free => MUCH,
             _ => LITTLE,
         };
         let waits = matches!(passage, Some(Passage::Wait | Passage::Look));
@@ -318,18 +312,14 @@ impl UnderWay {
         self.turn.has_more.store(false, Ordering::Relaxed);
         self.turn.is_dry.store(false, Ordering::Relaxed);
         self.turn.reads.store(READS_OF_TURN, Ordering::Relaxed);
-        self.turn.frames.store(cost_of_calls(self.allowance.calls), Ordering::Relaxed);
+        let cost = cost_of_calls(self.allowance.calls).saturating_add(COST_OF_OTHERS);
+        self.turn.frames.store(cost, Ordering::Relaxed);
         self.turn.work.store(self.allowance.work, Ordering::Relaxed);
     }
 
-    /// Asks for the next turn of a busy connection. A free one needs no place.
-    fn pass(&mut self, is_free: bool, context: &mut Context<'_>) -> Passage {
-        // Its answers take memory, and it would make more of them. It goes on when the system takes them again.
-        if self.turn.is_stuck.load(Ordering::Relaxed) && self.ceiling.is_reached() {
-            self.way.leave();
-            return Passage::Wait;
-        }
-        if is_free {
+    /// Asks for the next turn of a busy connection.
+    fn pass(&mut self, context: &mut Context<'_>) -> Passage {
+        if self.is_free {
             self.way.leave();
             return Passage::Place;
         }
@@ -353,17 +343,14 @@ impl UnderWay {
             if !self.way.is_busy() {
                 self.way.leave();
             }
-        } else if !self.way.waits() && !self.turn.is_stuck.load(Ordering::Relaxed) {
-            // It waited for its client, which reads again.
-            context.waker().wake_by_ref();
         }
     }
 
-    /// Whether it has done more than a little in this turn, without a place.
+    /// Whether it has done more than a little in this turn, and needed no place.
     fn has_done_much(&self) -> bool {
         let calls = MUCH.calls.saturating_sub(LITTLE.calls);
         let work = MUCH.work.saturating_sub(LITTLE.work);
-        self.allowance == MUCH
+        self.is_free
             && (self.turn.frames.load(Ordering::Relaxed) < cost_of_calls(calls)
                 || self.turn.work.load(Ordering::Relaxed) < work)
     }
@@ -429,7 +416,7 @@ mod tests {
     fn connection(gate: &Arc<Gate>, host: u8, calls: usize) -> (InTurns<Client>, UnderWay) {
         let bytes = [PREFACE.to_vec(), call().repeat(calls)].concat();
         let way = Way::new(gate, Ipv4Addr::new(10, 0, 0, host).into());
-        in_turns(Client(bytes.into()), way, &Ceiling::none())
+        in_turns(Client(bytes.into()), way)
     }
 
     fn calls_of_one() -> UnderWay {
@@ -481,7 +468,7 @@ mod tests {
 
     fn endless() -> (InTurns<Endless>, UnderWay) {
         let way = Way::new(&Arc::default(), Ipv4Addr::LOCALHOST.into());
-        in_turns(Endless, way, &Ceiling::none())
+        in_turns(Endless, way)
     }
 
     #[tokio::test]
@@ -514,8 +501,8 @@ mod tests {
         let mut connection = connection(&gate, 1, 1000);
         let turns: Vec<_> = (0..20).map(|_| turn(&mut connection, &mut context)).collect();
         assert_eq!(turns.iter().sum::<usize>(), 1000, "{turns:?}");
-        assert_eq!(turns[..4], [128; 4]);
-        assert_eq!(turns[7..], [vec![1000 - 7 * 128], vec![0; 12]].concat());
+        assert_eq!(turns[..4], [67; 4]);
+        assert_eq!(turns[14..], [1000 - 14 * 67, 0, 0, 0, 0, 0]);
     }
 
     #[tokio::test]
@@ -523,21 +510,21 @@ mod tests {
         let (gate, _crowd) = crowded();
         let mut context = Context::from_waker(Waker::noop());
         let mut busy: Vec<_> = (0..6).map(|_| connection(&gate, 1, 1000)).collect();
-        for (first, second) in [(4, 64); 4].into_iter().chain([(4, 0); 2]) {
+        for (first, second) in [(7, 67); 4].into_iter().chain([(7, 0); 2]) {
             let mut next = busy.remove(0);
             assert_eq!(turn(&mut next, &mut context), first);
             assert_eq!(turn(&mut next, &mut context), second);
             busy.push(next);
         }
-        let mut other = connection(&gate, 1, 4);
-        assert_eq!(turn(&mut other, &mut context), 4);
+        let mut other = connection(&gate, 1, 7);
+        assert_eq!(turn(&mut other, &mut context), 7);
         // One that had its turn waits behind the others.
         assert_eq!(turn(&mut busy[0], &mut context), 0);
         let next = [4, 5].map(|waiting| turn(&mut busy[waiting], &mut context));
-        assert_eq!(next, [64, 0]);
+        assert_eq!(next, [67, 0]);
         // One that ends leaves its place too.
         busy.remove(1);
-        assert_eq!(turn(&mut busy[4], &mut context), 64);
+        assert_eq!(turn(&mut busy[4], &mut context), 67);
     }
 
     #[tokio::test]
@@ -548,12 +535,28 @@ mod tests {
         let mut many: Vec<_> = (0..100).map(|_| connection(&gate, 1, 16)).collect();
         let begun: Vec<_> =
             many.iter_mut().map(|connection| turn(connection, &mut context)).collect();
-        // Eight in each span of 50 ms, until more than eight wait for their next turn.
+        // So many in each span of 50 ms, until more of the others wait for their next turn.
         let spans = began.elapsed().as_millis() as usize / 50 + 2;
         let of_many = begun.iter().filter(|begun| **begun == 16).count();
-        assert!((8..=8 * spans).contains(&of_many), "{begun:?}");
-        assert_eq!(begun.iter().filter(|begun| **begun == 4).count(), 100 - of_many, "{begun:?}");
-        assert_eq!(begun[50..], [4; 50]);
+        assert!((16..=16 * spans).contains(&of_many), "{begun:?}");
+        assert_eq!(begun.iter().filter(|begun| **begun == 7).count(), 100 - of_many, "{begun:?}");
+        assert_eq!(begun[50..], [7; 50]);
+    }
+
+    #[tokio::test]
+    async fn work_on_calls_makes_a_connection_busy_too() {
+        let (gate, crowd) = crowded();
+        let mut context = Context::from_waker(Waker::noop());
+        let (mut little, mut much) = (connection(&gate, 1, 0), connection(&gate, 1, 0));
+        (0..8).for_each(|_| little.1.begun().execute(async {}));
+        (0..9).for_each(|_| much.1.begun().execute(async {}));
+        turn(&mut little, &mut context);
+        turn(&mut much, &mut context);
+        assert!(!little.1.way.is_busy() && much.1.way.is_busy());
+        // Where few are busy it needs no place, and is done.
+        drop(crowd);
+        turn(&mut much, &mut context);
+        assert!(!much.1.way.is_busy() && much.1.calls.is_empty());
     }
 
     #[tokio::test]
@@ -570,7 +573,7 @@ mod tests {
             }
         }
         let (least, most) = (begun.iter().min().unwrap(), begun.iter().max().unwrap());
-        assert!(*least > 0 && most - least <= 2 * 64, "{begun:?}");
+        assert!(*least > 0 && most - least <= 2 * 67, "{begun:?}");
     }
 
     #[tokio::test]
@@ -611,14 +614,13 @@ mod tests {
         }
         assert_eq!(turn(last, &mut context), 0, "the others have the places");
         first[0].1.go_on(&mut context);
-        assert_eq!(turn(last, &mut context), 64);
+        assert_eq!(turn(last, &mut context), 67);
     }
 
-    /// A client that reads nothing, and may have left.
+    /// A client that has sent much, and may have left.
     struct Silent {
         bytes: VecDeque<u8>,
         has_left: Arc<AtomicBool>,
-        reads: Arc<AtomicBool>,
     }
 
     impl AsyncRead for Silent {
@@ -634,68 +636,16 @@ mod tests {
         }
     }
 
-    impl AsyncWrite for Silent {
-        fn poll_write(
-            self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-            bytes: &[u8],
-        ) -> Poll<io::Result<usize>> {
-            match self.reads.load(Ordering::SeqCst) {
-                true => Poll::Ready(Ok(bytes.len())),
-                false => Poll::Pending,
-            }
-        }
-
-        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Ready(Ok(()))
-        }
-
-        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Ready(Ok(()))
-        }
-    }
-
     impl Peer for Silent {
         fn has_left(&self) -> bool {
             self.has_left.load(Ordering::SeqCst)
         }
     }
 
-    fn silent(gate: &Arc<Gate>, ceiling: &Ceiling) -> (InTurns<Silent>, UnderWay) {
+    fn silent(gate: &Arc<Gate>) -> (InTurns<Silent>, UnderWay) {
         let bytes = [PREFACE.to_vec(), call().repeat(1000)].concat().into();
-        let client = Silent { bytes, has_left: Arc::default(), reads: Arc::default() };
-        in_turns(client, Way::new(gate, Ipv4Addr::LOCALHOST.into()), ceiling)
-    }
-
-    #[tokio::test]
-    async fn at_the_ceiling_a_busy_client_must_read_its_answers() {
-        const MIB: u64 = 1 << 20;
-        let ceiling = Ceiling::new(100 * MIB);
-        let woken = Arc::<Woken>::default();
-        let waker = Waker::from(Arc::clone(&woken));
-        let mut context = Context::from_waker(&waker);
-        let mut connection = silent(&Arc::default(), &ceiling);
-        let reads = Arc::clone(&connection.0.stream.reads);
-        // The library writes before it reads.
-        let mut turn = |connection: &mut (InTurns<Silent>, UnderWay)| {
-            connection.1.begin_turn(&mut context);
-            let written = Pin::new(&mut connection.0).poll_write(&mut context, &[0; 9]);
-            let mut bytes = vec![0; 64 << 10];
-            let mut buffer = ReadBuf::new(&mut bytes);
-            while Pin::new(&mut connection.0).poll_read(&mut context, &mut buffer).is_ready() {}
-            connection.1.go_on(&mut context);
-            (written.is_ready(), !buffer.filled().is_empty())
-        };
-        assert_eq!(turn(&mut connection), (false, true));
-        assert_eq!(turn(&mut connection), (false, true), "below the ceiling it goes on");
-        ceiling.see(100 * MIB);
-        let before = woken.0.load(Ordering::SeqCst);
-        assert_eq!(turn(&mut connection), (false, false));
-        assert_eq!(woken.0.load(Ordering::SeqCst), before, "it waits for its client");
-        reads.store(true, Ordering::SeqCst);
-        assert_eq!(turn(&mut connection), (true, false));
-        assert!(woken.0.load(Ordering::SeqCst) > before, "its client reads");
-        assert_eq!(turn(&mut connection), (true, true));
+        let client = Silent { bytes, has_left: Arc::default() };
+        in_turns(client, Way::new(gate, Ipv4Addr::LOCALHOST.into()))
     }
 
     #[tokio::test]
@@ -706,7 +656,7 @@ mod tests {
         for place in &mut places {
             place.pass(&mut Context::from_waker(Waker::noop()));
         }
-        let mut connection = silent(&gate, &Ceiling::none());
+        let mut connection = silent(&gate);
         turn_of(&mut connection, &mut Context::from_waker(Waker::noop()));
         let has_left = Arc::clone(&connection.0.stream.has_left);
         let ended = tokio::spawn(poll_fn(move |context| {
@@ -720,7 +670,7 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(600)).await;
         assert!(!ended.is_finished());
         has_left.store(true, Ordering::SeqCst);
-        tokio::time::timeout(Duration::from_secs(5), ended).await.unwrap().unwrap();
+        tokio::time::timeout(Duration::from_secs(1), ended).await.unwrap().unwrap();
     }
 
     /// Counts how often a connection is woken.
