@@ -42,7 +42,7 @@ struct Allowance {
 /// What a connection may do where many have much to do: a stranger may have thousands of these.
 const LITTLE: Allowance = Allowance { calls: 4, work: 8 };
 /// What a connection may do with a place at the gate, and where few have much to do.
-const MUCH: Allowance = Allowance { calls: 64, work: 128 };
+const MUCH: Allowance = Allowance { calls: 16, work: 32 };
 
 /// What frames beside calls may cost in a turn: those with which a client begins, for example.
 const COST_OF_OTHERS: u32 = 48;
@@ -499,10 +499,10 @@ mod tests {
         let gate = Arc::<Gate>::default();
         let mut context = Context::from_waker(Waker::noop());
         let mut connection = connection(&gate, 1, 1000);
-        let turns: Vec<_> = (0..20).map(|_| turn(&mut connection, &mut context)).collect();
+        let turns: Vec<_> = (0..56).map(|_| turn(&mut connection, &mut context)).collect();
         assert_eq!(turns.iter().sum::<usize>(), 1000, "{turns:?}");
-        assert_eq!(turns[..4], [67; 4]);
-        assert_eq!(turns[14..], [1000 - 14 * 67, 0, 0, 0, 0, 0]);
+        assert_eq!(turns[..4], [19; 4]);
+        assert_eq!(turns[52..], [1000 - 52 * 19, 0, 0, 0]);
     }
 
     #[tokio::test]
@@ -510,7 +510,7 @@ mod tests {
         let (gate, _crowd) = crowded();
         let mut context = Context::from_waker(Waker::noop());
         let mut busy: Vec<_> = (0..6).map(|_| connection(&gate, 1, 1000)).collect();
-        for (first, second) in [(7, 67); 4].into_iter().chain([(7, 0); 2]) {
+        for (first, second) in [(7, 19); 4].into_iter().chain([(7, 0); 2]) {
             let mut next = busy.remove(0);
             assert_eq!(turn(&mut next, &mut context), first);
             assert_eq!(turn(&mut next, &mut context), second);
@@ -521,10 +521,10 @@ mod tests {
         // One that had its turn waits behind the others.
         assert_eq!(turn(&mut busy[0], &mut context), 0);
         let next = [4, 5].map(|waiting| turn(&mut busy[waiting], &mut context));
-        assert_eq!(next, [67, 0]);
+        assert_eq!(next, [19, 0]);
         // One that ends leaves its place too.
         busy.remove(1);
-        assert_eq!(turn(&mut busy[4], &mut context), 67);
+        assert_eq!(turn(&mut busy[4], &mut context), 19);
     }
 
     #[tokio::test]
@@ -573,7 +573,7 @@ mod tests {
             }
         }
         let (least, most) = (begun.iter().min().unwrap(), begun.iter().max().unwrap());
-        assert!(*least > 0 && most - least <= 2 * 67, "{begun:?}");
+        assert!(*least > 0 && most - least <= 2 * 19, "{begun:?}");
     }
 
     #[tokio::test]
@@ -614,7 +614,7 @@ mod tests {
         }
         assert_eq!(turn(last, &mut context), 0, "the others have the places");
         first[0].1.go_on(&mut context);
-        assert_eq!(turn(last, &mut context), 67);
+        assert_eq!(turn(last, &mut context), 19);
     }
 
     /// A client that has sent much, and may have left.
