@@ -128,10 +128,7 @@ impl Stranger {
         }
         for (name, value) in headers {
             head.push(0);
-            for text in [name, value] {
-                head.push(u8::try_from(text.len()).expect("a short text"));
-                head.extend_from_slice(text.as_bytes());
-            }
+            head.extend(field(name, value));
         }
         self.frame(HEADERS, END_HEADERS, stream, &head);
         self.more(stream, body);
@@ -161,10 +158,7 @@ impl Stranger {
         // The server numbers what it remembers from 62 on, the newest first.
         for (number, (name, value)) in (62..65).rev().zip(fields) {
             first.push(0x40);
-            for text in [name, value] {
-                first.push(u8::try_from(text.len()).expect("a short text"));
-                first.extend_from_slice(text.as_bytes());
-            }
+            first.extend(field(name, value));
             again.push(0x80 | number);
         }
         let mut bytes = Vec::new();
@@ -172,13 +166,10 @@ impl Stranger {
             let head = if number == 0 { &first } else { &again };
             let stream = self.next;
             self.next = stream.wrapping_add(2);
-            match body {
-                None => bytes.extend(frame(HEADERS, END_HEADERS, stream, head)),
-                Some([]) => bytes.extend(frame(HEADERS, END_HEADERS | END_STREAM, stream, head)),
-                Some(body) => {
-                    bytes.extend(frame(HEADERS, END_HEADERS, stream, head));
-                    bytes.extend(frame(DATA, END_STREAM, stream, body));
-                }
+            let end = if body.is_some_and(<[u8]>::is_empty) { END_STREAM } else { 0 };
+            bytes.extend(frame(HEADERS, END_HEADERS | end, stream, head));
+            if let Some(body) = body.filter(|body| !body.is_empty()) {
+                bytes.extend(frame(DATA, END_STREAM, stream, body));
             }
         }
         self.write(&bytes);
@@ -225,6 +216,15 @@ impl Drop for Stranger {
         // Ends the thread that reads.
         let _gone = self.stream.shutdown(std::net::Shutdown::Both);
     }
+}
+
+/// A header's name and value behind their lengths.
+fn field(name: &str, value: &str) -> Vec<u8> {
+    let texts = [name, value].map(|text| {
+        let length = u8::try_from(text.len()).expect("a short text");
+        [&[length][..], text.as_bytes()].concat()
+    });
+    texts.concat()
 }
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {

@@ -65,7 +65,7 @@ pub async fn run(config: Config) -> Result<(), ServeError> {
     let front = Arc::new(Front::new(handle.clone(), at, config.answers));
     let (stop, stopped) = oneshot::channel::<()>();
     let stopped = async { stopped.await.unwrap_or(()) };
-    // A task of its own has turns between those of the connections.
+    // In a task of its own the listener has turns between those of the connections.
     let mut serving = tokio::spawn(serve(listener, front, config.server, stopped));
     tokio::select! {
         biased;

@@ -115,7 +115,7 @@ impl Budget {
     /// Counts a request of the connection that is not whole.
     pub fn arriving(&self) -> Arriving {
         let before = self.arriving.fetch_add(1, Ordering::Relaxed);
-        // Who is no connection of its own has one request at a time.
+        // A budget without places is that of bulk connections, and each of these sends one request at a time.
         let is_of_first = before < ARRIVING_FEW || self.places.is_none();
         Arriving { all: Arc::clone(&self.arriving), is_of_first }
     }

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 /// The client's first bytes, which are no frame.
-const PREFACE_BYTES: usize = 24;
+pub(super) const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The head of a frame: length, type, flags and stream.
 const HEAD_BYTES: usize = 9;
 /// Where the length and the type stand in the head.
@@ -22,16 +22,16 @@ const GOAWAY: u8 = 7;
 /// The flag of SETTINGS that change nothing.
 const ACK: u8 = 1;
 
-/// What a short call costs. The frame with its message costs nothing.
+/// The server charges this for a frame that begins a call, and nothing for the frame with the call's message.
 const COST_OF_CALL: u32 = 16;
-/// What a frame costs at which the server looks at all calls of the connection.
+/// The server charges this for a frame at which the HTTP/2 library looks at all calls of the connection.
 const COST_OF_ALL_CALLS: u32 = 32;
 
-/// Of so many calls that have begun, the messages cost nothing. Clients may begin several before they send
-/// the first message.
+/// The server charges nothing for the messages of so many calls that have begun. Clients may begin several
+/// before they send the first message.
 const BEGUN_MAX: u32 = 64;
 
-/// What so many short calls cost. Most frames beside them cost 1.
+/// The cost of so many short calls. The server charges 1 for most other frames.
 pub(super) const fn cost_of_calls(calls: u32) -> u32 {
     calls.saturating_mul(COST_OF_CALL)
 }
@@ -50,7 +50,7 @@ pub(super) struct Frames {
 
 impl Default for Frames {
     fn default() -> Self {
-        Self { left: PREFACE_BYTES, head: [0; HEAD_BYTES], head_bytes: 0, begun: 0 }
+        Self { left: PREFACE.len(), head: [0; HEAD_BYTES], head_bytes: 0, begun: 0 }
     }
 }
 
@@ -98,10 +98,8 @@ impl Frames {
         self.head_bytes = 0;
         Some(more)
     }
-}
 
-impl Frames {
-    /// What the frame of this kind costs whose head has come.
+    /// The cost of the frame whose head has come, which is of this kind.
     fn cost_of(&self, kind: u8) -> u32 {
         let is_ack = self.head.get(FLAGS).is_some_and(|flags| flags & ACK != 0);
         match kind {
@@ -115,21 +113,24 @@ impl Frames {
     }
 }
 
+/// A frame of HTTP/2.
+#[cfg(test)]
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let [_, length @ ..] = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    fn frame(kind: u8, length: usize) -> Vec<u8> {
-        let length = u32::try_from(length).unwrap().to_be_bytes();
-        let mut frame = length.get(1..).unwrap().to_vec();
-        frame.extend([kind, 0, 0, 0, 0, 1]);
-        frame.resize(HEAD_BYTES + usize::try_from(u32::from_be_bytes(length)).unwrap(), 7);
-        frame
+    fn frame_of(kind: u8, length: usize) -> Vec<u8> {
+        frame(kind, 0, 1, &vec![7; length])
     }
 
-    /// What each of these frames costs, by their types.
+    /// The cost of each of these frames, by their types.
     fn costs(frames: &[(u8, usize)]) -> Vec<u32> {
         let mut begun = 0;
         let cost = |kind| match kind {
@@ -162,11 +163,11 @@ mod tests {
             allowance in 0_u32..200,
             pieces in prop::collection::vec(1_usize..100, 1..200),
         ) {
-            let encoded: Vec<_> = frames.iter().map(|(kind, length)| frame(*kind, *length)).collect();
-            let bytes = [&[b'P'; PREFACE_BYTES][..], &encoded.concat()].concat();
+            let encoded: Vec<_> = frames.iter().map(|(kind, length)| frame_of(*kind, *length)).collect();
+            let bytes = [&PREFACE[..], &encoded.concat()].concat();
             let whole = model(&frames, allowance);
             let lengths = encoded.iter().take(whole).map(Vec::len).sum::<usize>();
-            let right = PREFACE_BYTES + lengths;
+            let right = PREFACE.len() + lengths;
             let (mut scan, mut left, mut passed) = (Frames::default(), allowance, 0);
             for piece in pieces.into_iter().chain([usize::MAX]) {
                 let rest = &bytes[passed..];
@@ -192,20 +193,19 @@ mod tests {
     #[test]
     fn so_many_short_calls_pass_each_with_its_message() {
         for message in [0, 12] {
-            let calls = [frame(1, 6), frame(0, message)].concat().repeat(9);
-            let bytes = [vec![b'P'; PREFACE_BYTES], frame(8, 4), calls].concat();
+            let calls = [frame_of(1, 6), frame_of(0, message)].concat().repeat(9);
+            let bytes = [PREFACE.to_vec(), frame_of(8, 4), calls].concat();
             let mut allowance = cost_of_calls(4) + 2;
             let passed = Frames::default().pass(&bytes, &mut allowance);
             assert_eq!(allowance, 1);
-            assert_eq!(passed, PREFACE_BYTES + 13 + 4 * (15 + 9 + message));
+            assert_eq!(passed, PREFACE.len() + 13 + 4 * (15 + 9 + message));
         }
     }
 
     #[test]
     fn settings_that_are_acknowledged_only_cost_little() {
         for (flags, cost) in [(0, 32), (ACK, 1), (2, 32), (ACK | 2, 1)] {
-            let mut settings = frame(4, 0);
-            settings[FLAGS] = flags;
+            let settings = frame(4, flags, 0, &[]);
             let mut allowance = 100;
             Frames { left: 0, ..Frames::default() }.pass(&settings, &mut allowance);
             assert_eq!(allowance, 100 - cost, "{flags}");
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn the_messages_of_several_calls_may_come_behind_all_of_these() {
-        let bytes = [frame(1, 6).repeat(4), frame(0, 5).repeat(6)].concat();
+        let bytes = [frame_of(1, 6).repeat(4), frame_of(0, 5).repeat(6)].concat();
         let mut allowance = 4 * 16 + 2;
         Frames { left: 0, ..Frames::default() }.pass(&bytes, &mut allowance);
         assert_eq!(allowance, 0);

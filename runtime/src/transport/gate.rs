@@ -30,8 +30,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub struct Gate {
     places: Arc<Semaphore>,
-    /// For each address the connections that have a place or are next, as many as there are places. The
-    /// others of the address wait for these, so they do not keep another address waiting.
+    /// For each address a semaphore with as many permits as there are places: so many of its connections have
+    /// a place or are next. The others wait for these, so they do not keep another address waiting.
     of_address: Mutex<HashMap<IpAddr, Weak<Semaphore>>>,
     began: Instant,
     /// The present span, counted from the beginning.
@@ -76,7 +76,7 @@ impl Gate {
         span
     }
 
-    /// What the connections of an address wait for first.
+    /// The semaphore that bounds how many connections of this address have a place or are next.
     fn of_address(&self, address: IpAddr) -> Arc<Semaphore> {
         let mut all = self.of_address.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(of_address) = all.get(&address).and_then(Weak::upgrade) {
@@ -94,7 +94,7 @@ impl Gate {
 pub(super) struct Way {
     gate: Arc<Gate>,
     address: IpAddr,
-    /// What the connections of the address wait for first, while this one is busy.
+    /// The semaphore of the address, while this connection is busy.
     of_address: Option<Arc<Semaphore>>,
     place: Option<Place>,
     waiting: Option<Waiting>,

@@ -10,6 +10,7 @@ use rondo_core::status::Status;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
+use super::frames::{PREFACE, frame};
 use super::gate::{Gate, Passage, Way, crowded};
 use super::grpc_running::Running;
 use super::turns::end_turn;
@@ -39,11 +40,6 @@ impl Service for Parking {
     }
 }
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let [_, length @ ..] = u32::try_from(payload.len()).unwrap().to_be_bytes();
-    [&length[..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
-}
-
 /// A client that makes so many short calls at once.
 async fn client(server: &Running<Parking>, calls: u32) -> TcpStream {
     let mut first = vec![0x83, 0x86];
@@ -54,7 +50,7 @@ async fn client(server: &Running<Parking>, calls: u32) -> TcpStream {
             first.extend(text.bytes());
         }
     }
-    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    let mut bytes = PREFACE.to_vec();
     bytes.extend(frame(4, 0, 0, &[]));
     for number in 0..calls {
         let head = if number == 0 { &first[..] } else { &[0x83, 0x86, 0x80 | 63, 0x80 | 62] };

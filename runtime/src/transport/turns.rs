@@ -26,25 +26,24 @@ use super::gate::{Passage, Way};
 /// Reads of a connection in one turn. What is short comes 8 KiB at a time.
 const READS_OF_TURN: u32 = 4;
 
-/// The most bytes that a connection reads beyond the frame that it is in, and of this frame. What it may not
-/// use in its turn it holds until the next one.
+/// The most bytes that a connection reads beyond the frame that it is in, and the most of this frame. It
+/// holds bytes that it may not use in its turn until the next one.
 const READ_AHEAD_BYTES: usize = 32 << 10;
 const READ_BYTES_MAX: usize = 256 << 10;
 
 /// How many calls a connection begins in one turn, and how often it works on a call. One change of a key may
 /// wake thousands of its watches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Allowance {
     calls: u32,
     work: u32,
 }
 
-/// What a connection may do where many have much to do: a stranger may have thousands of these.
+/// Each connection may do this much while many have more to do: a stranger may have thousands of them.
 const LITTLE: Allowance = Allowance { calls: 4, work: 8 };
-/// What a connection may do with a place at the gate, and where few have much to do.
+/// A connection may do this much with a place at the gate, and while few have more to do.
 const MUCH: Allowance = Allowance { calls: 16, work: 32 };
 
-/// What frames beside calls may cost in a turn: those with which a client begins, for example.
+/// In each turn, frames beside those of calls may cost this much. A client begins with such frames.
 const COST_OF_OTHERS: u32 = 48;
 
 /// Calls of a connection that has ended that are cancelled in one turn.
@@ -59,7 +58,7 @@ struct Turn {
     looks: AtomicBool,
     /// Reads that are left.
     reads: AtomicU32,
-    /// What the frames that it reads may still cost.
+    /// The cost that the frames which it reads may still have.
     frames: AtomicU32,
     /// Whether it has frames that cost more, or more work.
     has_more: AtomicBool,
@@ -113,7 +112,6 @@ pub(super) fn in_turns<S>(stream: S, way: Way) -> (InTurns<S>, UnderWay) {
         turn,
         way,
         is_free: false,
-        allowance: LITTLE,
     };
     (stream, under_way)
 }
@@ -123,7 +121,7 @@ pub(super) struct InTurns<S> {
     stream: S,
     turn: Arc<Turn>,
     frames: Frames,
-    /// What has been read and must wait for the next turn.
+    /// Bytes that the connection has read, and may use in its next turn.
     held: Bytes,
 }
 
@@ -287,8 +285,6 @@ pub(super) struct UnderWay {
     way: Way,
     /// Whether it needs no place in this turn.
     is_free: bool,
-    /// What it may do in this turn.
-    allowance: Allowance,
 }
 
 impl UnderWay {
@@ -301,7 +297,7 @@ impl UnderWay {
     pub(super) fn begin_turn(&mut self, context: &mut Context<'_>) {
         self.is_free = self.way.is_free();
         let passage = self.way.is_busy().then(|| self.pass(context));
-        self.allowance = match passage {
+        let Allowance { calls, work } = match passage {
             Some(Passage::Place) => MUCH,
             None if self.is_free => MUCH,
             _ => LITTLE,
@@ -312,9 +308,9 @@ impl UnderWay {
         self.turn.has_more.store(false, Ordering::Relaxed);
         self.turn.is_dry.store(false, Ordering::Relaxed);
         self.turn.reads.store(READS_OF_TURN, Ordering::Relaxed);
-        let cost = cost_of_calls(self.allowance.calls).saturating_add(COST_OF_OTHERS);
+        let cost = cost_of_calls(calls).saturating_add(COST_OF_OTHERS);
         self.turn.frames.store(cost, Ordering::Relaxed);
-        self.turn.work.store(self.allowance.work, Ordering::Relaxed);
+        self.turn.work.store(work, Ordering::Relaxed);
     }
 
     /// Asks for the next turn of a busy connection.
@@ -377,13 +373,15 @@ mod tests {
 
     use tokio::sync::Notify;
 
+    use super::super::frames::{PREFACE, frame};
     use super::super::gate::{Gate, crowded};
     use super::*;
 
-    const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-    /// A client that has sent these bytes, and sends no more.
-    struct Client(VecDeque<u8>);
+    /// A client that has sent these bytes, sends no more, and may leave.
+    struct Client {
+        bytes: VecDeque<u8>,
+        has_left: Arc<AtomicBool>,
+    }
 
     impl AsyncRead for Client {
         fn poll_read(
@@ -391,8 +389,8 @@ mod tests {
             _: &mut Context<'_>,
             buffer: &mut ReadBuf<'_>,
         ) -> Poll<io::Result<()>> {
-            let count = self.0.len().min(buffer.remaining());
-            let bytes: Vec<u8> = self.0.drain(..count).collect();
+            let count = self.bytes.len().min(buffer.remaining());
+            let bytes: Vec<u8> = self.bytes.drain(..count).collect();
             buffer.put_slice(&bytes);
             if bytes.is_empty() { Poll::Pending } else { Poll::Ready(Ok(())) }
         }
@@ -400,23 +398,20 @@ mod tests {
 
     impl Peer for Client {
         fn has_left(&self) -> bool {
-            false
+            self.has_left.load(Ordering::SeqCst)
         }
     }
 
     /// A short call: the frame that begins it, and the frame of its message.
     fn call() -> Vec<u8> {
-        let mut call = vec![0, 0, 6, 1, 4, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6];
-        call.extend([0, 0, 41, 0, 1, 0, 0, 0, 1]);
-        call.extend([7; 41]);
-        call
+        [frame(1, 4, 1, &[1; 6]), frame(0, 1, 1, &[7; 41])].concat()
     }
 
     /// A connection whose client at this address has made so many calls.
     fn connection(gate: &Arc<Gate>, host: u8, calls: usize) -> (InTurns<Client>, UnderWay) {
         let bytes = [PREFACE.to_vec(), call().repeat(calls)].concat();
         let way = Way::new(gate, Ipv4Addr::new(10, 0, 0, host).into());
-        in_turns(Client(bytes.into()), way)
+        in_turns(Client { bytes: bytes.into(), has_left: Arc::default() }, way)
     }
 
     fn calls_of_one() -> UnderWay {
@@ -617,37 +612,6 @@ mod tests {
         assert_eq!(turn(last, &mut context), 19);
     }
 
-    /// A client that has sent much, and may have left.
-    struct Silent {
-        bytes: VecDeque<u8>,
-        has_left: Arc<AtomicBool>,
-    }
-
-    impl AsyncRead for Silent {
-        fn poll_read(
-            mut self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-            buffer: &mut ReadBuf<'_>,
-        ) -> Poll<io::Result<()>> {
-            let count = self.bytes.len().min(buffer.remaining());
-            let bytes: Vec<u8> = self.bytes.drain(..count).collect();
-            buffer.put_slice(&bytes);
-            Poll::Ready(Ok(()))
-        }
-    }
-
-    impl Peer for Silent {
-        fn has_left(&self) -> bool {
-            self.has_left.load(Ordering::SeqCst)
-        }
-    }
-
-    fn silent(gate: &Arc<Gate>) -> (InTurns<Silent>, UnderWay) {
-        let bytes = [PREFACE.to_vec(), call().repeat(1000)].concat().into();
-        let client = Silent { bytes, has_left: Arc::default() };
-        in_turns(client, Way::new(gate, Ipv4Addr::LOCALHOST.into()))
-    }
-
     #[tokio::test]
     async fn a_connection_that_waits_sees_that_its_client_has_left() {
         let (gate, _crowd) = crowded();
@@ -656,7 +620,7 @@ mod tests {
         for place in &mut places {
             place.pass(&mut Context::from_waker(Waker::noop()));
         }
-        let mut connection = silent(&gate);
+        let mut connection = connection(&gate, 1, 1000);
         turn_of(&mut connection, &mut Context::from_waker(Waker::noop()));
         let has_left = Arc::clone(&connection.0.stream.has_left);
         let ended = tokio::spawn(poll_fn(move |context| {
@@ -710,7 +674,7 @@ mod tests {
         assert!(is_woken(&mut busy), "it has more");
     }
 
-    /// What a connection keeps for its next turn is bounded, whatever room the reader has.
+    /// A connection bounds the bytes that it holds for its next turn, whatever room the reader has.
     #[tokio::test]
     async fn a_connection_reads_little_ahead() {
         let gate = Arc::<Gate>::default();
@@ -720,6 +684,23 @@ mod tests {
             turn(&mut connection, &mut context);
             assert!(connection.0.held.len() <= READ_AHEAD_BYTES, "{}", connection.0.held.len());
         }
+    }
+
+    /// How many turns the calls need until they have counted so far. In each turn they count a bounded
+    /// number.
+    async fn turns_until(calls: &mut UnderWay, count: &AtomicUsize, all: usize) -> usize {
+        let mut turns = 0;
+        poll_fn(|context| {
+            let before = count.load(Ordering::SeqCst);
+            calls.begin_turn(context);
+            calls.go_on(context);
+            let now = count.load(Ordering::SeqCst);
+            assert!(now - before <= MUCH.work as usize, "{}", now - before);
+            turns += 1;
+            if now == all { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        turns
     }
 
     #[tokio::test]
@@ -736,17 +717,7 @@ mod tests {
                 ended.fetch_add(1, Ordering::SeqCst);
             });
         }
-        let mut turns = 0;
-        poll_fn(|context| {
-            let before = ended.load(Ordering::SeqCst);
-            under_way.begin_turn(context);
-            under_way.go_on(context);
-            let now = ended.load(Ordering::SeqCst);
-            assert!(now - before <= MUCH.work as usize, "{}", now - before);
-            turns += 1;
-            if now == CALLS { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
+        let turns = turns_until(&mut under_way, &ended, CALLS).await;
         assert!(turns >= CALLS / MUCH.work as usize, "{turns}");
     }
 
@@ -765,17 +736,7 @@ mod tests {
             });
         }
         for all in [CALLS, 2 * CALLS] {
-            let mut turns = 0;
-            poll_fn(|context| {
-                let before = worked.load(Ordering::SeqCst);
-                under_way.begin_turn(context);
-                under_way.go_on(context);
-                let now = worked.load(Ordering::SeqCst);
-                assert!(now - before <= MUCH.work as usize, "{}", now - before);
-                turns += 1;
-                if now == all { Poll::Ready(()) } else { Poll::Pending }
-            })
-            .await;
+            let turns = turns_until(&mut under_way, &worked, all).await;
             assert!(turns <= CALLS / MUCH.work as usize + 1, "{turns}");
             went_on.notify_waiters();
         }
