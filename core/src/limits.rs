@@ -169,7 +169,7 @@ pub const OPEN_BARRIERS_MAX: usize = 4096;
 pub const DEVICES_BYTES_MAX: usize = 1 << 20;
 /// Relays known in one life of a namespace.
 pub const RELAYS_MAX: usize = 1 << 16;
-/// A relay takes so many calls of each client's tasks in any case, and so many of its other calls.
+/// A relay takes so many calls of each client's tasks, and so many of its other calls, above its bound.
 pub const RELAY_CLIENT_CALLS_MIN: usize = 4;
 /// The longest message that such a call may have in any case, in bytes.
 pub const RELAY_SHORT_BYTES_MAX: u64 = 4 << 10;

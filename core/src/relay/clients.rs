@@ -11,6 +11,8 @@ pub(super) struct Clients {
     pub(super) clients: BTreeMap<ConnectionId, Client>,
     /// Tasks whose registration the server has confirmed, and not revoked since.
     pub(super) tasks: BTreeMap<Task, Seat>,
+    /// The clients of which a registration or a heartbeat waits for its answer.
+    reserved: usize,
     /// The namespace's life when it was last heard of.
     life: Option<ServiceIncarnation>,
 }
@@ -32,23 +34,34 @@ pub(super) struct Load {
     pub(super) calls: usize,
     /// How many of these register a task, say that it lives, or say that it leaves.
     pub(super) of_tasks: usize,
+    /// How many register a task or say that it lives, and wait for an answer.
+    pub(super) of_life: usize,
     /// The bytes of their messages.
     pub(super) bytes: u64,
 }
 
 impl Load {
     /// A call begins.
-    pub(super) fn add(&mut self, asked: &Asked) {
+    fn add(&mut self, asked: &Asked) {
         self.calls = self.calls.saturating_add(1);
         self.of_tasks = self.of_tasks.saturating_add(usize::from(asked.kind.is_of_tasks()));
+        self.of_life = self.of_life.saturating_add(usize::from(asked.kind.shows_life()));
         self.bytes = self.bytes.saturating_add(asked.message.len() as u64);
     }
 
-    /// A call ends.
-    pub(super) fn take(&mut self, asked: &Asked) {
+    /// A call ends. Its answer was waited for until now, or not.
+    fn take(&mut self, asked: &Asked, waits: bool) {
+        if waits {
+            self.stop_waiting(asked);
+        }
         self.calls = self.calls.saturating_sub(1);
         self.of_tasks = self.of_tasks.saturating_sub(usize::from(asked.kind.is_of_tasks()));
         self.bytes = self.bytes.saturating_sub(asked.message.len() as u64);
+    }
+
+    /// Nobody waits for the answer of a call any more.
+    fn stop_waiting(&mut self, asked: &Asked) {
+        self.of_life = self.of_life.saturating_sub(usize::from(asked.kind.shows_life()));
     }
 
     /// Calls that are not of tasks.
@@ -115,6 +128,39 @@ impl Clients {
         }
     }
 
+    /// A call begins.
+    pub(super) fn begin(&mut self, asked: &Asked) {
+        self.clients.entry(asked.client).or_default();
+        self.change(asked.client, |load| load.add(asked));
+    }
+
+    /// A call ends. Its answer was waited for until now, or not.
+    pub(super) fn end(&mut self, asked: &Asked, waits: bool) {
+        self.change(asked.client, |load| load.take(asked, waits));
+    }
+
+    /// The relay has answered a call by itself. The call goes on.
+    pub(super) fn stop_waiting(&mut self, asked: &Asked) {
+        self.change(asked.client, |load| load.stop_waiting(asked));
+    }
+
+    /// Changes what is counted of the calls of a connection that is open.
+    fn change(&mut self, client: ConnectionId, change: impl FnOnce(&mut Load)) {
+        let Some(client) = self.clients.get_mut(&client) else {
+            return;
+        };
+        let before = usize::from(client.load.of_life > 0);
+        change(&mut client.load);
+        let now = usize::from(client.load.of_life > 0);
+        self.reserved = self.reserved.saturating_sub(before).saturating_add(now);
+    }
+
+    /// Returns how many clients have a registration or a heartbeat that waits. One call of each needs no room
+    /// among the others.
+    pub(super) const fn reserved(&self) -> usize {
+        self.reserved
+    }
+
     /// Returns the calls of a connection that have not ended.
     pub(super) fn load_of(&self, client: ConnectionId) -> Load {
         self.clients.get(&client).map(|client| client.load).unwrap_or_default()
@@ -169,7 +215,9 @@ impl Clients {
 
     /// A connection is closed.
     pub(super) fn close(&mut self, at: ConnectionId) {
-        self.clients.remove(&at);
+        let left = self.clients.remove(&at);
+        let is_reserved = left.is_some_and(|client| client.load.of_life > 0);
+        self.reserved = self.reserved.saturating_sub(usize::from(is_reserved));
         self.tasks.retain(|_, seat| seat.client != at);
     }
 }

@@ -67,10 +67,11 @@ fn counts_are_right(relay: &Relay) -> Result<(), String> {
         return Err(format!("{bytes} bytes are held, {} counted", relay.calls.held_bytes));
     }
     let mut of_client: BTreeMap<_, Load> = BTreeMap::new();
-    for Pending { asked, .. } in calls {
+    for Pending { asked, waits, .. } in calls {
         let load = of_client.entry(asked.client).or_default();
         load.calls += 1;
         load.of_tasks += usize::from(asked.kind.is_of_tasks());
+        load.of_life += usize::from(*waits && asked.kind.shows_life());
         load.bytes += asked.message.len() as u64;
     }
     for id in relay.clients.clients.keys() {
@@ -79,6 +80,12 @@ fn counts_are_right(relay: &Relay) -> Result<(), String> {
         if found != counted {
             return Err(format!("connection {id} has {found:?}, {counted:?} counted"));
         }
+    }
+    let open = relay.clients.clients.values();
+    let reserved = open.filter(|client| client.load.of_life > 0).count();
+    if reserved != relay.clients.reserved() {
+        let counted = relay.clients.reserved();
+        return Err(format!("{reserved} clients have a call of their own room, {counted} counted"));
     }
     Ok(())
 }
@@ -179,7 +186,7 @@ mod tests {
     #[test]
     fn each_sees_what_breaks_it() {
         type Break = fn(&mut Relay);
-        let breaks: [(&str, Break); 12] = [
+        let breaks: [(&str, Break); 14] = [
             ("R1", |relay| {
                 relay.calls.in_flight.pop_first();
             }),
@@ -199,6 +206,10 @@ mod tests {
             ("R2", |relay| {
                 relay.clients.clients.values_mut().for_each(|client| client.load.of_tasks = 9);
             }),
+            ("R2", |relay| {
+                relay.clients.clients.values_mut().for_each(|client| client.load.of_life = 9);
+            }),
+            ("R2", |relay| relay.clients.close(ConnectionId::new(9))),
             ("R3", |relay| relay.lanes.lanes.clear()),
             ("R4", |relay| relay.clients.clients.clear()),
             ("R5", |relay| {

@@ -134,7 +134,7 @@ impl Relay {
             out.push(Effect::Reply { call, result: Err(refused) });
             return;
         }
-        self.clients.clients.entry(asked.client).or_default().load.add(&asked);
+        self.clients.begin(&asked);
         let once = asked.kind.is_once();
         let number = once.then(|| self.lanes.draw(asked.kind.waits(), entropy));
         if let Kind::Register(who) | Kind::Heartbeat(who) = &asked.kind {
@@ -144,8 +144,9 @@ impl Relay {
         self.calls.add(call, Pending::new(asked, number, identity));
     }
 
-    /// Whether one more call is taken on. Each client may have some calls in any case, and some by which its
-    /// tasks come, show that they live, and leave.
+    /// Whether one more call is taken on. One registration or heartbeat of each client always is: no other
+    /// client can take its room. Each client may have some other calls above the bound, and some by which its
+    /// tasks come, show that they live, and leave, while there is room for these.
     fn check_room(&self, asked: &Asked) -> Result<(), Refused> {
         let (config, clients) = (&self.config, &self.clients.clients);
         if self.stopping {
@@ -161,8 +162,8 @@ impl Relay {
         if !is_due {
             self.check_calls(&load)?;
         }
-        let all = self.calls.calls.len();
-        if all >= config.calls_max.saturating_add(config.clients_max) {
+        let (all, has_own_room) = (self.shared(), asked.kind.shows_life() && load.of_life == 0);
+        if !has_own_room && all >= config.calls_max.saturating_add(config.clients_max) {
             return Err(full("calls", "--calls-max", config.calls_max, all));
         }
         if is_due && bytes <= RELAY_SHORT_BYTES_MAX {
@@ -172,10 +173,15 @@ impl Relay {
         }
     }
 
+    /// Returns how many calls have no room that is their client's own.
+    fn shared(&self) -> usize {
+        self.calls.calls.len().saturating_sub(self.clients.reserved())
+    }
+
     /// Whether a client may have a call more. Each may have as many as are free, so that it leaves some for
     /// others.
     fn check_calls(&self, load: &Load) -> Result<(), Refused> {
-        let (config, all) = (&self.config, self.calls.calls.len());
+        let (config, all) = (&self.config, self.shared());
         if load.calls >= config.calls_per_client_max {
             let setting = "--calls-per-client-max";
             return Err(full(
@@ -327,9 +333,7 @@ impl Relay {
         if let Some(number) = pending.number {
             self.lanes.settle(number);
         }
-        if let Some(client) = self.clients.clients.get_mut(&pending.asked.client) {
-            client.load.take(&pending.asked);
-        }
+        self.clients.end(&pending.asked, pending.waits);
         Some(pending)
     }
 }

@@ -64,6 +64,11 @@ impl Kind {
         matches!(self, Self::Register(_) | Self::Heartbeat(_) | Self::Shutdown(_))
     }
 
+    /// Whether a task registers by it, or shows that it lives. It ends with its client.
+    pub(super) const fn shows_life(&self) -> bool {
+        matches!(self, Self::Register(_) | Self::Heartbeat(_))
+    }
+
     /// Whether a server answers it without waiting for other callers.
     pub(super) const fn is_prompt(&self) -> bool {
         matches!(self, Self::Heartbeat(_) | Self::Once { waits: false })

@@ -60,12 +60,12 @@ pub(super) struct RelayArgs {
     clients_max: u32,
 
     /// Calls under way
-    #[arg(long, env = "RONDO_CALLS_MAX", value_name = "COUNT", default_value_t = 3000,
+    #[arg(long, env = "RONDO_CALLS_MAX", value_name = "COUNT", default_value_t = 2000,
           value_parser = clap::value_parser!(u32).range(1..))]
     calls_max: u32,
 
     /// Calls under way of one client
-    #[arg(long, env = "RONDO_CALLS_PER_CLIENT_MAX", value_name = "COUNT", default_value_t = 1500,
+    #[arg(long, env = "RONDO_CALLS_PER_CLIENT_MAX", value_name = "COUNT", default_value_t = 1000,
           value_parser = clap::value_parser!(u32).range(1..))]
     calls_per_client_max: u32,
 

@@ -3,14 +3,14 @@
 //! than whom the server knows; the server is told of each call that waits there for nobody any more.
 
 mod held;
+mod room;
 mod seats;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rondo_core::ids::{CallId, RelayId};
-use rondo_core::limits::{RELAY_CLIENT_CALLS_MIN, RELAY_LONG_BYTES_MIN, RELAY_SHORT_BYTES_MAX};
 use rondo_core::relay::{
-    Answer, Asked, Config, Effect, Event, Forwarding, Host, Input, Kind, Refused, Relay, Wake,
+    Answer, Asked, Config, Effect, Event, Forwarding, Input, Kind, Refused, Relay, Wake,
 };
 use rondo_core::status::Code;
 use rondo_core::time::{Duration, Time};
@@ -380,35 +380,6 @@ impl Process {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Whether a call that came finds one of the relay's bounds reached.
-    fn is_full(&self, call: CallId) -> bool {
-        let Some(new) = self.held.get(&call) else {
-            return false;
-        };
-        let config = &self.config;
-        let others = || self.held.iter().filter(|(of, _)| **of != call).map(|(_, held)| held);
-        let of_client = || others().filter(|held| held.client == new.client);
-        let alike = of_client().filter(|held| held.is_of_tasks() == new.is_of_tasks());
-        let is_due = alike.count() < RELAY_CLIENT_CALLS_MIN;
-        let is_shared = config.host == Host::Relay;
-        let (mine, all) = (of_client().count(), others().count());
-        let are_calls_full = mine >= config.calls_per_client_max
-            || all >= config.calls_max
-            || is_shared && mine >= config.calls_max.saturating_sub(all);
-        let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0, u64::saturating_add);
-        let bytes = sum(&mut others().map(|held| held.bytes));
-        let my_bytes = sum(&mut of_client().map(|held| held.bytes));
-        let free = config.held_bytes_max.saturating_sub(bytes);
-        let is_long = new.bytes > RELAY_LONG_BYTES_MIN;
-        let are_bytes_full =
-            new.bytes > free || is_shared && is_long && my_bytes.saturating_add(new.bytes) > free;
-        let needs_bytes = !is_due || new.bytes > RELAY_SHORT_BYTES_MAX;
-        self.seats.count() > config.clients_max
-            || all >= config.calls_max.saturating_add(config.clients_max)
-            || !is_due && are_calls_full
-            || needs_bytes && are_bytes_full
     }
 
     fn looked(&mut self, at: Time, relay: &Relay) -> Verdict {

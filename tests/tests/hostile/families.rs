@@ -46,7 +46,10 @@ pub(crate) fn all(sender: Sender) -> Vec<Attack> {
 
 /// All attacks on a relay: it knows no method by itself, and passes on what its server does.
 pub(crate) fn on_a_relay() -> Vec<Attack> {
-    [connections(), frames(), messages(), keys(), tasks()].into_iter().flatten().collect()
+    [connections(), frames(), multitudes::attacks(), messages(), keys(), tasks()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// All attacks on a worker.

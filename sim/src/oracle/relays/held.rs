@@ -33,4 +33,9 @@ impl Held {
     pub(super) const fn is_of_tasks(&self) -> bool {
         matches!(self.kind, Kind::Register(_) | Kind::Heartbeat(_) | Kind::Shutdown(_))
     }
+
+    /// Whether a task comes or lives by it.
+    pub(super) const fn shows_life(&self) -> bool {
+        matches!(self.kind, Kind::Register(_) | Kind::Heartbeat(_))
+    }
 }

@@ -54,6 +54,11 @@ impl Seats {
         self.clients.len()
     }
 
+    /// Whether a connection is open that has called.
+    pub(super) fn is_open(&self, client: ConnectionId) -> bool {
+        self.clients.contains_key(&client)
+    }
+
     pub(super) fn closed(&mut self, client: ConnectionId) {
         self.clients.remove(&client);
         self.said.remove(&client);
