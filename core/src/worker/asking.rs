@@ -2,38 +2,28 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use bytes::Bytes;
 
+use super::consumers::Call;
 use super::machine::{Stage, Worker};
 use super::refusal;
-use super::runner::{Back, Given, Handed};
+use super::runner::{Given, Handed};
 use super::task::{Over, Task};
 use super::types::{Answer, Ask, Effect, ElementAsk};
-use crate::ids::{CallId, TaskId};
-use crate::limits::PARKED_CALLS_MAX;
+use crate::ids::{CallId, ConnectionId, TaskId};
 use crate::status::Status;
 use crate::time::Time;
-
-/// A call that is under way.
-#[derive(Clone, Debug)]
-pub(super) enum Call {
-    /// It waits for something of a task.
-    Waiting(TaskId),
-    /// Its element is on its way.
-    Leaving(TaskId, Bytes, Back),
-}
 
 impl Worker {
     pub(super) fn asked(
         &mut self,
         now: Time,
-        call: CallId,
+        (client, call): (ConnectionId, CallId),
         ask: Ask,
         out: &mut Vec<Effect>,
     ) -> Result<(), Status> {
         match ask {
-            Ask::Element(ask) => self.element(now, call, ask, out),
-            Ask::Dataset { task } => self.dataset(now, call, task, out),
+            Ask::Element(ask) => self.element(now, (client, call), ask, out),
+            Ask::Dataset { task } => self.dataset(now, (client, call), task, out),
             Ask::Process(def) => {
                 self.pushed(def, out)?;
                 out.push(Effect::Answer { call, result: Ok(Answer::Done) });
@@ -51,12 +41,12 @@ impl Worker {
     fn element(
         &mut self,
         now: Time,
-        call: CallId,
+        (client, call): (ConnectionId, CallId),
         ask: ElementAsk,
         out: &mut Vec<Effect>,
     ) -> Result<(), Status> {
         let id = ask.task;
-        if self.is_told_off(id)? {
+        if self.is_told_off(client, id)? {
             out.push(Effect::Answer { call, result: Ok(Answer::End) });
             return Ok(());
         }
@@ -67,7 +57,7 @@ impl Worker {
             return Err(refusal::shutting_down());
         }
         task.runner.ask(now, call, ask, is_alone)?;
-        self.calls.insert(call, Call::Waiting(id));
+        self.consumers.begin(call, client, id);
         self.with_task(now, id, out, |_| {});
         Ok(())
     }
@@ -75,34 +65,32 @@ impl Worker {
     fn dataset(
         &mut self,
         now: Time,
-        call: CallId,
+        (client, call): (ConnectionId, CallId),
         id: TaskId,
         out: &mut Vec<Effect>,
     ) -> Result<(), Status> {
         if self.is_draining() {
             return Err(refusal::leaving());
         }
-        if self.is_told_off(id)? {
+        if self.is_told_off(client, id)? {
             return Err(refusal::not_found(id));
         }
         let task = self.tasks.get_mut(&id).ok_or_else(|| refusal::not_found(id))?;
         task.readers.push(call);
-        self.calls.insert(call, Call::Waiting(id));
+        self.consumers.begin(call, client, id);
         self.with_task(now, id, out, |_| {});
         Ok(())
     }
 
-    /// Whether the dispatcher has deleted a task: it is over for ever.
-    fn is_told_off(&self, id: TaskId) -> Result<bool, Status> {
+    /// Whether the dispatcher has deleted the task that a consumer asks for: it is over for ever.
+    fn is_told_off(&self, client: ConnectionId, id: TaskId) -> Result<bool, Status> {
         if self.stage == Stage::Stopped {
             return Err(refusal::shutting_down());
         }
         if self.stage != Stage::Registered {
             return Err(refusal::not_registered());
         }
-        if self.calls.len() >= PARKED_CALLS_MAX {
-            return Err(refusal::too_many_calls());
-        }
+        self.consumers.check_room(client, self.config.calls_max)?;
         let Some(task) = self.tasks.get(&id) else {
             let is_over = self.deleted.contains_key(&id) && !self.pushed_again.contains_key(&id);
             return Ok(is_over);
@@ -147,30 +135,31 @@ impl Worker {
     }
 
     fn hand(&mut self, task: &mut Task, (call, given): Handed, out: &mut Vec<Effect>) {
-        self.calls.remove(&call);
         let answer = given.map(|given| match given {
             Given::Element(element, back) => {
                 task.leaving = task.leaving.saturating_add(1);
-                let leaving = Call::Leaving(task.def.task, element.clone(), back);
-                self.calls.insert(call, leaving);
+                self.consumers.leave(call, task.def.task, element.clone(), back);
                 Answer::Element(element)
             }
             Given::End => Answer::End,
             Given::Skip => Answer::Skip,
         });
+        if !matches!(answer, Ok(Answer::Element(_))) {
+            self.consumers.end(call);
+        }
         out.push(Effect::Answer { call, result: answer });
     }
 
     /// An element has left.
     pub(super) fn left(&mut self, now: Time, call: CallId, out: &mut Vec<Effect>) {
-        if let Some(Call::Leaving(id, ..)) = self.calls.remove(&call) {
+        if let Some(Call::Leaving(id, ..)) = self.consumers.end(call) {
             self.with_task(now, id, out, |task| task.leaving = task.leaving.saturating_sub(1));
         }
     }
 
     /// Nobody waits for a call any more, and its element, if it had one, has not left.
     pub(super) fn cancel(&mut self, now: Time, call: CallId, out: &mut Vec<Effect>) {
-        match self.calls.remove(&call) {
+        match self.consumers.end(call) {
             Some(Call::Waiting(id)) => self.with_task(now, id, out, |task| {
                 task.runner.cancel(call);
                 task.readers.retain(|reader| *reader != call);
@@ -190,7 +179,7 @@ impl Worker {
         // A reader of its splits looks for another worker.
         waiting.append(&mut task.readers);
         for call in waiting {
-            self.calls.remove(&call);
+            self.consumers.end(call);
             out.push(Effect::Answer { call, result: Err(status.clone()) });
         }
         if let Some(run) = task.run() {
@@ -201,7 +190,7 @@ impl Worker {
         let id = task.def.task;
         self.alarms.remove(&id);
         // What has not left has nowhere to go back to.
-        self.calls.retain(|_, call| !matches!(call, Call::Leaving(of, ..) if *of == id));
+        self.consumers.end_leaving(id);
     }
 
     /// The bytes that are ready in all tasks.

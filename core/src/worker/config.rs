@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 
+use crate::limits::PARKED_CALLS_MAX;
 use crate::time::Duration;
 
 /// A worker's settings.
@@ -20,6 +21,8 @@ pub struct Config {
     pub buffer_bytes: u64,
     /// Elements that a task keeps for trainers that come later, in bytes.
     pub cache_bytes: u64,
+    /// Calls of consumers that wait at once. A connection may have as many as it leaves free.
+    pub calls_max: usize,
     /// How long the last elements may take to be fetched once the worker was asked to stop.
     pub drain_timeout: Duration,
 }
@@ -34,6 +37,7 @@ impl Config {
             dispatcher_timeout: Duration::from_secs(3600),
             buffer_bytes: 256 << 20,
             cache_bytes: 1 << 30,
+            calls_max: PARKED_CALLS_MAX,
             drain_timeout: Duration::from_secs(20),
         }
     }

@@ -39,7 +39,7 @@ impl Worker {
             return;
         }
         let owes = self.tasks.values().any(|task| task.owes());
-        let is_done = self.calls.is_empty() && self.completions.is_empty() && !owes;
+        let is_done = self.consumers.is_empty() && self.completions.is_empty() && !owes;
         if !is_done && self.stage == Stage::Registered && now < by {
             return;
         }

@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 
-use super::asking::Call;
+use super::consumers::Call;
 use super::machine::Worker;
 use crate::ids::{CallId, TaskId};
 use crate::invariant::Invariant;
@@ -50,10 +50,10 @@ fn calls_wait_once(worker: &Worker) -> Result<(), String> {
         }
     }
     let known: BTreeMap<CallId, TaskId> = worker
-        .calls
+        .consumers
         .iter()
         .filter_map(|(call, it)| match it {
-            Call::Waiting(task) => Some((*call, *task)),
+            Call::Waiting(task) => Some((call, *task)),
             Call::Leaving(..) => None,
         })
         .collect();
@@ -68,8 +68,11 @@ fn counts_are_right(worker: &Worker) -> Result<(), String> {
     if bytes != worker.ready_bytes {
         return Err(format!("{bytes} bytes are ready, {} are counted", worker.ready_bytes));
     }
+    if !worker.consumers.is_counted() {
+        return Err(format!("the calls of connections are counted wrong: {:?}", worker.consumers));
+    }
     let mut leaving: BTreeMap<TaskId, usize> = BTreeMap::new();
-    for call in worker.calls.values() {
+    for (_, call) in worker.consumers.iter() {
         if let Call::Leaving(task, ..) = call {
             let count = leaving.entry(*task).or_default();
             *count = count.saturating_add(1);
@@ -121,7 +124,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::ids::{DatasetId, IterationId};
+    use crate::ids::{ConnectionId, DatasetId, IterationId};
     use crate::invariant::check_worker;
     use crate::worker::{
         Ask, Config, Effect, ElementAsk, Input, Part, Reply, RpcId, RunId, TaskDef, Then,
@@ -156,7 +159,8 @@ mod tests {
                 allow_skip: false,
                 trainer: String::new(),
             };
-            step(Input::Asked { call: CallId::new(call), ask: Ask::Element(ask) });
+            let (call, client) = (CallId::new(call), ConnectionId::new(1));
+            step(Input::Asked { call, client, ask: Ask::Element(ask) });
         }
         step(answered(3, Reply::Compression(false)));
         step(Input::Opened { run: RunId(1), result: Ok(-2) });
@@ -171,14 +175,14 @@ mod tests {
         type Break = fn(&mut Worker);
         let breaks: [(&str, Break); 7] = [
             ("W1", |worker| {
-                worker.calls.insert(CallId::new(9), Call::Waiting(TaskId::new(5)));
+                worker.consumers.begin(CallId::new(9), ConnectionId::new(1), TaskId::new(5));
             }),
             ("W1", |worker| {
                 let task = worker.tasks.values_mut().next().unwrap();
                 task.readers.push(CallId::new(9));
             }),
             ("W2", |worker| worker.ready_bytes = 17),
-            ("W2", |worker| worker.calls.clear()),
+            ("W2", |worker| worker.consumers.end_leaving(TaskId::new(5))),
             ("W3", |worker| {
                 worker.runs.insert(RunId(8), TaskId::new(6));
             }),

@@ -4,15 +4,15 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::asking::Call;
 use super::calls::Purpose;
 use super::completions::Completions;
 use super::config::Config;
+use super::consumers::Consumers;
 use super::registration::Rhythm;
 use super::retry::Retry;
 use super::task::Task;
 use super::types::{Effect, Input, RpcId, RunId};
-use crate::ids::{CallId, DatasetId, IterationId, TaskId};
+use crate::ids::{DatasetId, IterationId, TaskId};
 use crate::time::Time;
 
 /// How far a worker's life has come.
@@ -53,7 +53,7 @@ pub struct Worker {
     pub(super) runs: BTreeMap<RunId, TaskId>,
     pub(super) last_run: u64,
     /// Consumers' calls under way.
-    pub(super) calls: BTreeMap<CallId, Call>,
+    pub(super) consumers: Consumers,
     /// Tasks for which something is to be done at a time.
     pub(super) alarms: BTreeMap<TaskId, Time>,
     /// The bytes that are ready in all tasks.
@@ -94,7 +94,7 @@ impl Worker {
             pushed_again: BTreeMap::new(),
             runs: BTreeMap::new(),
             last_run: 0,
-            calls: BTreeMap::new(),
+            consumers: Consumers::new(),
             alarms: BTreeMap::new(),
             ready_bytes: 0,
             completions: Completions::new(),
@@ -121,8 +121,8 @@ impl Worker {
     pub fn step(&mut self, now: Time, input: Input, out: &mut Vec<Effect>) {
         match input {
             Input::Start => self.start(out),
-            Input::Asked { call, ask } => {
-                if let Err(status) = self.asked(now, call, ask, out) {
+            Input::Asked { call, client, ask } => {
+                if let Err(status) = self.asked(now, (client, call), ask, out) {
                     out.push(Effect::Answer { call, result: Err(status) });
                 }
             }

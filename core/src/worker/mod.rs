@@ -16,6 +16,7 @@ mod cache;
 mod calls;
 mod completions;
 mod config;
+mod consumers;
 mod draining;
 mod first_come;
 mod invariants;

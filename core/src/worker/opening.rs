@@ -125,7 +125,7 @@ impl Worker {
         out: &mut Vec<Effect>,
     ) {
         for call in core::mem::take(&mut task.readers) {
-            self.calls.remove(&call);
+            self.consumers.end(call);
             out.push(Effect::Answer { call, result: result.clone().map(Answer::Dataset) });
         }
     }
@@ -138,7 +138,7 @@ impl Worker {
         out: &mut Vec<Effect>,
     ) {
         for call in task.runner.take_waiting() {
-            self.calls.remove(&call);
+            self.consumers.end(call);
             out.push(Effect::Answer { call, result: Err(status.clone()) });
         }
     }

@@ -4,7 +4,7 @@
 use alloc::format;
 
 use crate::ids::TaskId;
-use crate::limits::{PARKED_CALLS_MAX, STATUS_TEXT_BYTES_MAX, TRAINERS_MAX, WORKER_TASKS_MAX};
+use crate::limits::{STATUS_TEXT_BYTES_MAX, TRAINERS_MAX, WORKER_TASKS_MAX};
 use crate::status::{Code, Status};
 
 /// Whether an error may come from the way to the dispatcher: a connection that broke, or a proxy that
@@ -67,9 +67,12 @@ pub(super) fn wrong_address(dispatchers: &str, own: &str) -> Status {
     Status::new(Code::Internal, text)
 }
 
-/// One call more than there may be.
-pub(super) fn too_many_calls() -> Status {
-    let text = format!("{PARKED_CALLS_MAX} calls wait at this worker already, which is the bound");
+/// A connection would have more calls than it leaves free.
+pub(super) fn too_many_calls(calls_max: usize, free: usize, found: usize) -> Status {
+    let text = format!(
+        "{calls_max} calls may wait at this worker (--calls-max), and {free} of these are free: a connection \
+         may have as many as are free, and this one has {found}"
+    );
     Status::new(Code::Unavailable, text)
 }
 

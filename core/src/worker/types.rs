@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 
-use crate::ids::{CallId, DatasetId, IterationId, TaskId};
+use crate::ids::{CallId, ConnectionId, DatasetId, IterationId, TaskId};
 use crate::status::Status;
 use crate::time::Duration;
 
@@ -201,6 +201,8 @@ pub enum Input {
     Asked {
         /// Names the call in its answer. Later calls have larger numbers.
         call: CallId,
+        /// The connection that the call came on.
+        client: ConnectionId,
         /// What for.
         ask: Ask,
     },

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use rondo_core::ids::{CallId, TaskId};
+use rondo_core::ids::{CallId, ConnectionId, TaskId};
+use rondo_core::invariant::check_worker;
 use rondo_core::status::{Code, Status};
 use rondo_core::worker::{Answer, Ask, Effect, ElementAsk, Input, Part, Request, Then};
 
@@ -100,23 +101,35 @@ fn a_skip_comes_after_a_while_and_never_from_the_only_task() {
 #[test]
 fn so_many_calls_wait_and_one_more_is_to_come_again() {
     let mut world = World::with_tasks([task(5, Part::Whole)]);
-    let mut out = Vec::new();
-    // Without a look at the invariants after each: they look at all calls.
-    for call in 1..=65_536 {
-        let ask = Ask::Element(ask(5));
-        world.worker.step(world.now, Input::Asked { call: CallId::new(call), ask }, &mut out);
-    }
-    let is_answer = |effect: &Effect| matches!(effect, Effect::Answer { .. });
-    assert!(!out.iter().any(is_answer), "all of them wait");
-    world.calls = 65_536;
-    let refused = world.get(ask(5));
-    match world.answers.remove(&refused) {
-        Some(Err(status)) => {
-            assert_eq!(status.code, Code::Unavailable, "clients come again after it");
-            assert!(status.message.contains("65536 calls wait"), "{status}");
+    let mut asked = 0;
+    // How many of 70,000 calls of a connection wait, and why the next is refused. Without a look at the
+    // invariants after each: they look at all calls.
+    let mut waiting = |world: &mut World, client: u64| {
+        let mut out = Vec::new();
+        for taken in 0..70_000 {
+            asked += 1;
+            let (call, client) = (CallId::new(asked), ConnectionId::new(client));
+            let ask = Ask::Element(ask(5));
+            world.worker.step(world.now, Input::Asked { call, client, ask }, &mut out);
+            if let Some(Effect::Answer { result, .. }) = out.pop() {
+                return (taken, result.unwrap_err());
+            }
         }
-        other => panic!("one call more is answered with {other:?}"),
+        panic!("a connection has all calls");
+    };
+    let (first, status) = waiting(&mut world, 1);
+    assert_eq!(first, 32_768, "a connection may have as many as it leaves free");
+    assert_eq!(status.code, Code::Unavailable, "clients come again after it");
+    for part in ["65536 calls may wait", "--calls-max", "32768 of these are free", "has 32768"] {
+        assert!(status.message.contains(part), "{status}");
     }
+    let others = [2, 3, 4, 5].map(|client| waiting(&mut world, client).0);
+    assert_eq!(others, [16_384, 8192, 4096, 2048]);
+    // A call that ends makes room.
+    let call = CallId::new(1);
+    world.worker.step(world.now, Input::Cancel { call }, &mut Vec::new());
+    assert_eq!(waiting(&mut world, 5).0, 1);
+    assert_eq!(check_worker(&world.worker), Ok(()));
 }
 
 #[derive(Clone, Debug)]

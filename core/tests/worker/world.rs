@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
-use rondo_core::ids::{CallId, DatasetId, IterationId, TaskId};
+use rondo_core::ids::{CallId, ConnectionId, DatasetId, IterationId, TaskId};
 use rondo_core::invariant::check_worker;
 use rondo_core::status::{Code, Status};
 use rondo_core::time::{Duration, Time};
@@ -160,7 +160,8 @@ impl World {
 
     pub(crate) fn call(&mut self, ask: Ask) -> u64 {
         self.calls += 1;
-        self.step(Input::Asked { call: CallId::new(self.calls), ask });
+        let client = ConnectionId::new(1);
+        self.step(Input::Asked { call: CallId::new(self.calls), client, ask });
         self.calls
     }
 

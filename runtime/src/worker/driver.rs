@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use rondo_core::ids::CallId;
+use rondo_core::ids::{CallId, ConnectionId};
 use rondo_core::status::{Code, Status};
 use rondo_core::worker::{
     Answer, Ask, Config, Effect, Event, From, Input, Part, Reply, Request, RpcId, RunId, Then,
@@ -27,7 +27,7 @@ type Outcome = Result<Answer, Status>;
 
 /// What comes to the loop.
 enum Happened {
-    Asked(CallId, Ask, oneshot::Sender<Outcome>),
+    Asked(CallId, ConnectionId, Ask, oneshot::Sender<Outcome>),
     Cancelled(CallId),
     Left(CallId),
     Answered(RpcId, Result<Reply, Status>),
@@ -79,12 +79,13 @@ pub fn start(
 }
 
 impl Handle {
-    /// Brings a call to the worker. Dropping the future takes it back, with what was to be answered.
-    pub(super) async fn ask(&self, ask: Ask) -> Outcome {
+    /// Brings a call of a connection to the worker. Dropping the future takes it back, with what was to be
+    /// answered.
+    pub(super) async fn ask(&self, client: ConnectionId, ask: Ask) -> Outcome {
         let call = CallId::new(self.calls.fetch_add(1, Ordering::Relaxed));
         let (reply, answer) = oneshot::channel();
         let mut waiting = Waiting { handle: self, call: Some(call) };
-        self.tell(Happened::Asked(call, ask, reply));
+        self.tell(Happened::Asked(call, client, ask, reply));
         let answer = answer.await;
         waiting.call = None;
         let ended = || Status::new(Code::Unavailable, "the worker has ended");
@@ -164,9 +165,9 @@ impl Driver {
 
     fn take(&mut self, happened: Happened) {
         match happened {
-            Happened::Asked(call, ask, reply) => {
+            Happened::Asked(call, client, ask, reply) => {
                 self.replies.insert(call, reply);
-                self.step(Input::Asked { call, ask });
+                self.step(Input::Asked { call, client, ask });
             }
             Happened::Cancelled(call) => {
                 self.replies.remove(&call);

@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use rondo_core::ids::ConnectionId as ClientId;
 use rondo_core::status::{Code, Status};
 use rondo_core::worker::{Answer, Ask, ElementAsk};
 use rondo_proto::convert::{
@@ -38,13 +39,14 @@ impl Front {
         let method = WorkerMethod::from_path(&call.path).ok_or_else(|| {
             Status::new(Code::Unimplemented, format!("no method {} here", call.path))
         })?;
+        let client = ClientId::new(call.connection.get());
         let ask = match decode_worker_request(method, &call.message)? {
             WorkerRequest::GetSnapshotTaskProgresses => return Ok(convert::encode_nothing()),
             WorkerRequest::GetWorkerTasks => Ask::Tasks,
             WorkerRequest::ProcessTask(task) => Ask::Process(task.into()),
             WorkerRequest::GetElement(request) => Ask::Element(element_ask(request)),
         };
-        Ok(match self.handle.ask(ask).await? {
+        Ok(match self.handle.ask(client, ask).await? {
             Answer::Element(element) => element,
             Answer::End => convert::encode_end(),
             Answer::Skip => convert::encode_skip(),
@@ -59,7 +61,9 @@ impl Front {
 
     async fn read_split(&self, call: Call, mut to: MessageWriter) -> Result<(), Status> {
         let request = decode_read_split(&call.message)?;
-        let definition = match self.handle.ask(Ask::Dataset { task: request.task }).await? {
+        let client = ClientId::new(call.connection.get());
+        let ask = Ask::Dataset { task: request.task };
+        let definition = match self.handle.ask(client, ask).await? {
             Answer::Dataset(definition) => definition,
             other => {
                 let text = format!("a worker answers {other:?} to a reader of splits");

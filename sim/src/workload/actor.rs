@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rondo_core::coordination;
 use rondo_core::dispatcher::{Reply, Request, TaskDef};
-use rondo_core::ids::{CallId, ClientId, IterationId, TaskId};
+use rondo_core::ids::{CallId, ClientId, ConnectionId, IterationId, TaskId};
 use rondo_core::status::Status;
 use rondo_core::time::Time;
 
@@ -19,6 +19,13 @@ use crate::swarm::Swarm;
 /// An actor's place among all of them, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ActorId(pub u32);
+
+impl ActorId {
+    /// The connection on which the actor calls a worker: it has one to each.
+    pub(super) fn connection(self) -> ConnectionId {
+        ConnectionId::new(u64::from(self.0))
+    }
+}
 
 /// What an actor is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

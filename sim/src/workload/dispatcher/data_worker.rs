@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rondo_core::dispatcher::Reply;
-use rondo_core::ids::{CallId, IterationId, TaskId};
+use rondo_core::ids::{CallId, ConnectionId, IterationId, TaskId};
 use rondo_core::invariant::check_worker;
 use rondo_core::status::{Code, Status};
 use rondo_core::time::Time;
@@ -428,7 +428,8 @@ impl Actor for DataWorker {
                 if let Some(Ask::Process(mut task)) = pushed(&task) {
                     self.know(&mut task);
                     let call = self.name_call();
-                    self.step(now, Input::Asked { call, ask: Ask::Process(task) }, with);
+                    let client = ConnectionId::new(0);
+                    self.step(now, Input::Asked { call, client, ask: Ask::Process(task) }, with);
                 }
             }
             Happening::Element(Carried::Requested { from, token, message }) => {

@@ -59,6 +59,6 @@ impl DataWorker {
         let call = self.name_call();
         self.reads.insert(call, Reads { from, token, wanted });
         let ask = Ask::Dataset { task: read.task };
-        self.step(now, Input::Asked { call, ask }, with);
+        self.step(now, Input::Asked { call, client: from.connection(), ask }, with);
     }
 }

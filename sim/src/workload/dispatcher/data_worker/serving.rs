@@ -105,7 +105,8 @@ impl DataWorker {
                 let call = self.name_call();
                 self.asks.insert(call, Asker { from, token, task, round });
                 self.most_asks = self.most_asks.max(self.asks.len() as u64);
-                return self.step(now, Input::Asked { call, ask }, with);
+                let client = from.connection();
+                return self.step(now, Input::Asked { call, client, ask }, with);
             }
         };
         serve(Asker { from, token, task: None, round: None }, Err(refused), with);
