@@ -81,6 +81,8 @@ pub const VOTING_LASTS: Duration = Duration::from_secs(90);
 pub const ANY_ROUND: i64 = i64::MAX;
 /// The protocol by which workers serve records by split, among their transfer servers.
 pub const RECORDS_PROTOCOL: &str = "rondo";
+/// Calls that each connection to a worker may have wait in any case.
+pub const CONSUMER_CALLS_MIN: usize = 8;
 /// Calls that wait at once in one machine; in the coordination service in one namespace, unless its settings
 /// or its number of tasks say otherwise.
 pub const PARKED_CALLS_MAX: usize = 1 << 16;

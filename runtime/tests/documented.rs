@@ -173,7 +173,10 @@ fn bounds_of_a_worker() {
         "worker",
         &[
             format!("| {} tasks of one worker |", limits::WORKER_TASKS_MAX),
-            format!("| {} calls that wait at one worker |", limits::PARKED_CALLS_MAX),
+            format!("| {} calls that wait at one worker (`--calls-max`).", worker.calls_max),
+            format!("and {} in any case", limits::CONSUMER_CALLS_MIN),
+            format!("| {} bytes of a trainer's ID |", limits::NAME_BYTES_MAX),
+            format!("| `--calls-max` | `RONDO_WORKER_CALLS_MAX` | `{}` |", worker.calls_max),
             format!("| {} trainers that share one task |", limits::TRAINERS_MAX),
             format!("its text is cut at {} bytes", limits::STATUS_TEXT_BYTES_MAX),
             row("size | elements of a worker that are ready", flag_size(worker.buffer_bytes)),

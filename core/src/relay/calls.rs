@@ -1,11 +1,12 @@
 //! Calls under way: those sent to the server, and those that wait until they can be.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 
 use super::clients::Identity;
 use super::lanes::Number;
 use super::types::{Asked, Kind, Task};
-use crate::ids::{CallId, Incarnation};
+use crate::ids::{CallId, ConnectionId, Incarnation};
 use crate::time::{Duration, Time};
 
 /// All calls under way.
@@ -135,6 +136,14 @@ impl Calls {
             return false;
         };
         *self.stood_in.entry(run).or_insert(call) == call
+    }
+
+    /// The heartbeats of a connection that are in flight and that the relay has answered.
+    pub(super) fn stood_in_of(&self, client: ConnectionId) -> Vec<CallId> {
+        let is_of_client = |call: &&CallId| {
+            self.calls.get(*call).is_some_and(|pending| pending.asked.client == client)
+        };
+        self.stood_in.values().filter(is_of_client).copied().collect()
     }
 
     /// A call ends.

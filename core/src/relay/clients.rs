@@ -11,7 +11,7 @@ pub(super) struct Clients {
     pub(super) clients: BTreeMap<ConnectionId, Client>,
     /// Tasks whose registration the server has confirmed, and not revoked since.
     pub(super) tasks: BTreeMap<Task, Seat>,
-    /// The clients of which a registration or a heartbeat waits for its answer.
+    /// The calls that have room of their clients' own.
     reserved: usize,
     /// The namespace's life when it was last heard of.
     life: Option<ServiceIncarnation>,
@@ -36,6 +36,8 @@ pub(super) struct Load {
     pub(super) of_tasks: usize,
     /// How many register a task or say that it lives, and wait for an answer.
     pub(super) of_life: usize,
+    /// How many are heartbeats that the relay has answered by itself.
+    pub(super) stood_in: usize,
     /// The bytes of their messages.
     pub(super) bytes: u64,
 }
@@ -51,17 +53,26 @@ impl Load {
 
     /// A call ends. Its answer was waited for until now, or not.
     fn take(&mut self, asked: &Asked, waits: bool) {
-        if waits {
-            self.stop_waiting(asked);
+        let of_life = usize::from(asked.kind.shows_life());
+        match waits {
+            true => self.of_life = self.of_life.saturating_sub(of_life),
+            false => self.stood_in = self.stood_in.saturating_sub(of_life),
         }
         self.calls = self.calls.saturating_sub(1);
         self.of_tasks = self.of_tasks.saturating_sub(usize::from(asked.kind.is_of_tasks()));
         self.bytes = self.bytes.saturating_sub(asked.message.len() as u64);
     }
 
-    /// Nobody waits for the answer of a call any more.
-    fn stop_waiting(&mut self, asked: &Asked) {
-        self.of_life = self.of_life.saturating_sub(usize::from(asked.kind.shows_life()));
+    /// The relay has answered a heartbeat by itself.
+    fn stand_in(&mut self) {
+        self.of_life = self.of_life.saturating_sub(1);
+        self.stood_in = self.stood_in.saturating_add(1);
+    }
+
+    /// How many calls have room of the client's own: one that shows that a task lives, and one heartbeat that
+    /// the relay has answered by itself.
+    pub(super) fn reserved(&self) -> usize {
+        self.of_life.min(1).saturating_add(self.stood_in.min(1))
     }
 
     /// Calls that are not of tasks.
@@ -139,9 +150,9 @@ impl Clients {
         self.change(asked.client, |load| load.take(asked, waits));
     }
 
-    /// The relay has answered a call by itself. The call goes on.
-    pub(super) fn stop_waiting(&mut self, asked: &Asked) {
-        self.change(asked.client, |load| load.stop_waiting(asked));
+    /// The relay has answered a heartbeat by itself. The call goes on.
+    pub(super) fn stand_in(&mut self, client: ConnectionId) {
+        self.change(client, Load::stand_in);
     }
 
     /// Changes what is counted of the calls of a connection that is open.
@@ -149,14 +160,13 @@ impl Clients {
         let Some(client) = self.clients.get_mut(&client) else {
             return;
         };
-        let before = usize::from(client.load.of_life > 0);
+        let before = client.load.reserved();
         change(&mut client.load);
-        let now = usize::from(client.load.of_life > 0);
+        let now = client.load.reserved();
         self.reserved = self.reserved.saturating_sub(before).saturating_add(now);
     }
 
-    /// Returns how many clients have a registration or a heartbeat that waits. One call of each needs no room
-    /// among the others.
+    /// Returns how many calls have room of their clients' own. They need none among the others.
     pub(super) const fn reserved(&self) -> usize {
         self.reserved
     }
@@ -216,8 +226,8 @@ impl Clients {
     /// A connection is closed.
     pub(super) fn close(&mut self, at: ConnectionId) {
         let left = self.clients.remove(&at);
-        let is_reserved = left.is_some_and(|client| client.load.of_life > 0);
-        self.reserved = self.reserved.saturating_sub(usize::from(is_reserved));
+        let reserved = left.map_or(0, |client| client.load.reserved());
+        self.reserved = self.reserved.saturating_sub(reserved);
         self.tasks.retain(|_, seat| seat.client != at);
     }
 }

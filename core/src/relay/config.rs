@@ -30,8 +30,9 @@ pub struct Config {
     pub clients_max: usize,
     /// Calls under way, those whose client has gone among them. A connection to a relay may have as many as
     /// it leaves free. Above the bound there is room for as many calls as there may be clients: calls that
-    /// each client may have while this room lasts. One registration or heartbeat of each client counts
-    /// nowhere here. A server takes 4096 calls of one relay: the defaults come to 4048.
+    /// each client may have while this room lasts. Two calls of each client count nowhere here: a
+    /// registration or a heartbeat that waits, and a heartbeat that the relay has answered by itself. A
+    /// server takes 4096 calls of one relay: the defaults come to 4036.
     pub calls_max: usize,
     /// Calls under way of one connection. Above this bound and that of all calls, each may have
     /// [`RELAY_CLIENT_CALLS_MIN`](crate::limits::RELAY_CLIENT_CALLS_MIN) by which its tasks come, live and
@@ -49,9 +50,9 @@ impl Config {
             host: Host::Relay,
             patience: Duration::from_secs(600),
             heartbeat_patience: Duration::from_secs(2),
-            clients_max: 1024,
-            calls_max: 2000,
-            calls_per_client_max: 1000,
+            clients_max: 512,
+            calls_max: 2500,
+            calls_per_client_max: 1250,
             held_bytes_max: 1 << 30,
         }
     }

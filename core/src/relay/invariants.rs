@@ -72,6 +72,7 @@ fn counts_are_right(relay: &Relay) -> Result<(), String> {
         load.calls += 1;
         load.of_tasks += usize::from(asked.kind.is_of_tasks());
         load.of_life += usize::from(*waits && asked.kind.shows_life());
+        load.stood_in += usize::from(!*waits && asked.kind.shows_life());
         load.bytes += asked.message.len() as u64;
     }
     for id in relay.clients.clients.keys() {
@@ -82,10 +83,10 @@ fn counts_are_right(relay: &Relay) -> Result<(), String> {
         }
     }
     let open = relay.clients.clients.values();
-    let reserved = open.filter(|client| client.load.of_life > 0).count();
+    let reserved: usize = open.map(|client| client.load.reserved()).sum();
     if reserved != relay.clients.reserved() {
         let counted = relay.clients.reserved();
-        return Err(format!("{reserved} clients have a call of their own room, {counted} counted"));
+        return Err(format!("{reserved} calls have room of their clients' own, {counted} counted"));
     }
     Ok(())
 }
@@ -209,9 +210,12 @@ mod tests {
             ("R2", |relay| {
                 relay.clients.clients.values_mut().for_each(|client| client.load.of_life = 9);
             }),
-            ("R2", |relay| relay.clients.close(ConnectionId::new(9))),
+            ("R2", |relay| relay.clients.clients.clear()),
             ("R3", |relay| relay.lanes.lanes.clear()),
-            ("R4", |relay| relay.clients.clients.clear()),
+            ("R4", |relay| {
+                let seats = relay.clients.tasks.values_mut();
+                seats.for_each(|seat| seat.client = ConnectionId::new(9));
+            }),
             ("R5", |relay| {
                 relay.calls.heartbeats.insert(CallId::new(2));
             }),

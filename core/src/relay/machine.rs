@@ -12,7 +12,7 @@ use super::lanes::Lanes;
 use super::refusal;
 use super::types::{Answer, Asked, Effect, Event, Input, Kind, Link, Refused};
 use super::upstream::Upstream;
-use crate::ids::{CallId, ServiceIncarnation};
+use crate::ids::{CallId, ConnectionId, ServiceIncarnation};
 use crate::limits::{
     HELD_UP_AFTER, RELAY_CLIENT_CALLS_MIN, RELAY_LONG_BYTES_MIN, RELAY_SHORT_BYTES_MAX,
 };
@@ -77,7 +77,7 @@ impl Relay {
         match input {
             Input::Asked { call, asked, entropy } => self.asked(call, asked, entropy, out),
             Input::Cancel { call } => self.cancel(call, out),
-            Input::Closed { client } => self.clients.close(client),
+            Input::Closed { client } => self.close(client, out),
             Input::Answered { call, result, life } => {
                 self.upstream.heard(now);
                 self.answered(call, result, life, out);
@@ -159,14 +159,16 @@ impl Relay {
         let bytes = asked.message.len() as u64;
         let of_kind = if asked.kind.is_of_tasks() { load.of_tasks } else { load.others() };
         let is_due = of_kind < RELAY_CLIENT_CALLS_MIN;
-        if !is_due {
+        let has_own_room = asked.kind.shows_life() && load.of_life == 0;
+        if !is_due && !has_own_room {
             self.check_calls(&load)?;
         }
-        let (all, has_own_room) = (self.shared(), asked.kind.shows_life() && load.of_life == 0);
-        if !has_own_room && all >= config.calls_max.saturating_add(config.clients_max) {
-            return Err(full("calls", "--calls-max", config.calls_max, all));
+        let all = self.shared();
+        if !has_own_room && all >= self.shared_max() {
+            let setting = "--calls-max and --clients-max";
+            return Err(full("calls", setting, self.shared_max(), all));
         }
-        if is_due && bytes <= RELAY_SHORT_BYTES_MAX {
+        if (is_due || has_own_room) && bytes <= RELAY_SHORT_BYTES_MAX {
             Ok(())
         } else {
             self.check_bytes(&load, bytes)
@@ -176,6 +178,32 @@ impl Relay {
     /// Returns how many calls have no room that is their client's own.
     fn shared(&self) -> usize {
         self.calls.calls.len().saturating_sub(self.clients.reserved())
+    }
+
+    /// Returns how many such calls there may be.
+    const fn shared_max(&self) -> usize {
+        self.config.calls_max.saturating_add(self.config.clients_max)
+    }
+
+    /// Counts a heartbeat as answered by the relay itself. Returns whether the call goes on, so that the
+    /// server has the last word: it does for the oldest of each run of a task. One of each client has room of
+    /// its own, and others go on while there is room.
+    pub(super) fn leave_with_server(&mut self, call: CallId) -> bool {
+        let Some(client) = self.calls.calls.get(&call).map(|pending| pending.asked.client) else {
+            return false;
+        };
+        self.clients.stand_in(client);
+        let is_only = self.clients.load_of(client).stood_in == 1;
+        self.calls.stand_in(call) && (is_only || self.shared() <= self.shared_max())
+    }
+
+    /// A connection is closed. Its task lives no more: the server's last word to its heartbeats is for nobody.
+    fn close(&mut self, client: ConnectionId, out: &mut Vec<Effect>) {
+        for call in self.calls.stood_in_of(client) {
+            self.end(call);
+            out.push(Effect::Withdraw { call });
+        }
+        self.clients.close(client);
     }
 
     /// Whether a client may have a call more. Each may have as many as are free, so that it leaves some for

@@ -64,18 +64,11 @@ impl Relay {
         }) {
             if let Some(life) = self.known_of(call) {
                 self.answer_heartbeat(call, life, out);
-                self.stop_waiting(call);
-                if !self.calls.stand_in(call) {
+                if !self.leave_with_server(call) {
                     self.end(call);
                     out.push(Effect::Withdraw { call });
                 }
             }
-        }
-    }
-
-    fn stop_waiting(&mut self, call: CallId) {
-        if let Some(pending) = self.calls.calls.get(&call) {
-            self.clients.stop_waiting(&pending.asked);
         }
     }
 

@@ -10,6 +10,7 @@ use super::runner::{Given, Handed};
 use super::task::{Over, Task};
 use super::types::{Answer, Ask, Effect, ElementAsk};
 use crate::ids::{CallId, ConnectionId, TaskId};
+use crate::limits::NAME_BYTES_MAX;
 use crate::status::Status;
 use crate::time::Time;
 
@@ -46,6 +47,9 @@ impl Worker {
         out: &mut Vec<Effect>,
     ) -> Result<(), Status> {
         let id = ask.task;
+        if ask.trainer.len() > NAME_BYTES_MAX {
+            return Err(refusal::long_trainer(ask.trainer.len()));
+        }
         if self.is_told_off(client, id)? {
             out.push(Effect::Answer { call, result: Ok(Answer::End) });
             return Ok(());

@@ -21,7 +21,8 @@ pub struct Config {
     pub buffer_bytes: u64,
     /// Elements that a task keeps for trainers that come later, in bytes.
     pub cache_bytes: u64,
-    /// Calls of consumers that wait at once. A connection may have as many as it leaves free.
+    /// Calls of consumers that wait at once. A connection may have as many as it leaves free, and
+    /// [`CONSUMER_CALLS_MIN`](crate::limits::CONSUMER_CALLS_MIN) in any case.
     pub calls_max: usize,
     /// How long the last elements may take to be fetched once the worker was asked to stop.
     pub drain_timeout: Duration,

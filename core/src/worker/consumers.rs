@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::refusal;
 use super::runner::Back;
 use crate::ids::{CallId, ConnectionId, TaskId};
+use crate::limits::CONSUMER_CALLS_MIN;
 use crate::status::Status;
 
 /// A call that is under way.
@@ -32,15 +33,15 @@ impl Consumers {
         Self { calls: BTreeMap::new(), of_client: BTreeMap::new() }
     }
 
-    /// Checks that a connection may have a call more. It may have as many as it leaves free, so that its
-    /// calls never take the room of all others.
+    /// Checks that a connection may have a call more. It may have as many as it leaves free, and some in any
+    /// case, so that others cannot keep it from its elements.
     ///
     /// # Errors
     /// UNAVAILABLE with the bound: clients ask again after it.
     pub(super) fn check_room(&self, client: ConnectionId, calls_max: usize) -> Result<(), Status> {
         let (mine, all) = (self.of_client.get(&client).copied().unwrap_or(0), self.calls.len());
         let free = calls_max.saturating_sub(all);
-        match mine < free {
+        match mine < free.max(CONSUMER_CALLS_MIN) {
             true => Ok(()),
             false => Err(refusal::too_many_calls(calls_max, free, mine)),
         }
@@ -102,5 +103,25 @@ impl Consumers {
             *count = count.saturating_add(1);
         }
         counts == self.of_client
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_count_is_seen() {
+        let mut consumers = Consumers::new();
+        let client = ConnectionId::new(1);
+        consumers.begin(CallId::new(1), client, TaskId::new(5));
+        consumers.begin(CallId::new(2), client, TaskId::new(5));
+        assert!(consumers.is_counted());
+        consumers.end(CallId::new(1));
+        assert!(consumers.is_counted());
+        consumers.of_client.insert(client, 2);
+        assert!(!consumers.is_counted());
+        consumers.of_client.clear();
+        assert!(!consumers.is_counted());
     }
 }

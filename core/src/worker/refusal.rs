@@ -4,7 +4,9 @@
 use alloc::format;
 
 use crate::ids::TaskId;
-use crate::limits::{STATUS_TEXT_BYTES_MAX, TRAINERS_MAX, WORKER_TASKS_MAX};
+use crate::limits::{
+    CONSUMER_CALLS_MIN, NAME_BYTES_MAX, STATUS_TEXT_BYTES_MAX, TRAINERS_MAX, WORKER_TASKS_MAX,
+};
 use crate::status::{Code, Status};
 
 /// Whether an error may come from the way to the dispatcher: a connection that broke, or a proxy that
@@ -71,7 +73,7 @@ pub(super) fn wrong_address(dispatchers: &str, own: &str) -> Status {
 pub(super) fn too_many_calls(calls_max: usize, free: usize, found: usize) -> Status {
     let text = format!(
         "{calls_max} calls may wait at this worker (--calls-max), and {free} of these are free: a connection \
-         may have as many as are free, and this one has {found}"
+         may have as many as are free, {CONSUMER_CALLS_MIN} in any case, and this one has {found}"
     );
     Status::new(Code::Unavailable, text)
 }
@@ -134,6 +136,13 @@ pub(super) fn too_large_for_cache(size_bytes: u64, cache_bytes: u64) -> Status {
         "Cross-trainer cache size must be larger than the data: an element takes {size_bytes} \
          bytes, and the cache has {cache_bytes} (--cache-size)"
     );
+    Status::new(Code::InvalidArgument, text)
+}
+
+/// A trainer's id is too long: the task keeps each.
+pub(super) fn long_trainer(bytes: usize) -> Status {
+    let text =
+        format!("a trainer ID has {bytes} bytes; at most {NAME_BYTES_MAX} bytes are allowed");
     Status::new(Code::InvalidArgument, text)
 }
 

@@ -71,20 +71,31 @@ fn whoever_asks_too_much_cannot_keep_tasks_from_showing_that_they_live() {
     }
 }
 
-/// A relay of ten calls and six clients. Five of these ask for as much of all kinds as it takes.
-fn beset(kinds: &[Kind]) -> Story {
+/// A relay of ten calls and six clients: it may have 16 calls, and two of each client beside them.
+fn small() -> Story {
     let mut config = Config::of("up:1");
     (config.calls_max, config.clients_max) = (10, 6);
-    let mut story = Story::reached(config);
-    let (register, _) = story.ask_on(6, Kind::Register(who(1, 5)), "");
-    story.answer(register, Some(LIFE));
+    Story::reached(config)
+}
+
+/// A task registers on a connection, and the server confirms that.
+fn register(story: &mut Story, client: u64, index: i32) {
+    let (call, _) = story.ask_on(client, Kind::Register(who(index, 5)), "");
+    story.answer(call, Some(LIFE));
+}
+
+/// Five clients ask for as much of these kinds as the relay takes.
+fn beset(story: &mut Story, kinds: &[Kind]) {
     for client in 1..6 {
         for kind in kinds.iter().cycle().take(50) {
             story.ask_on(client, kind.clone(), "");
         }
     }
-    assert_eq!(refusals(&story.ask_on(6, Kind::Again, "").1).len(), 1, "all room is taken");
-    story
+    let told = refusals(&story.ask_on(6, Kind::Again, "").1);
+    let text = &told.first().expect("all room is taken").1.message;
+    for part in ["at most 16 calls", "--calls-max and --clients-max", "this would be 17"] {
+        assert!(text.contains(part), "{text}");
+    }
 }
 
 /// 256 clients with four calls each took the room of everybody's heartbeats.
@@ -94,19 +105,19 @@ fn clients_together_cannot_take_the_room_of_another_ones_heartbeat() {
     let theirs = |kind: fn(_) -> Kind| (10..20).map(move |index| kind(who(index, 5)));
     let leave = Kind::Shutdown(task(9));
     let of_tasks: Vec<_> =
-        theirs(Kind::Register).chain(theirs(Kind::Heartbeat)).chain([leave]).collect();
-    let every = [of_tasks.clone(), vec![ONCE, BARRIER, Kind::Again]].concat();
-    for kinds in [of_tasks, every] {
-        let mut story = beset(&kinds);
+        theirs(Kind::Register).chain(theirs(Kind::Heartbeat)).chain([leave.clone()]).collect();
+    let every = [of_tasks, vec![ONCE, BARRIER, Kind::Again]].concat();
+    for kinds in [every, vec![leave, ONCE]] {
+        let mut story = small();
+        register(&mut story, 6, 1);
+        beset(&mut story, &kinds);
         for _ in 0..3 {
             let (heartbeat, effects) = story.ask_on(6, mine(), "");
             assert_eq!(forwarded(&effects)[0].0, heartbeat);
-            let (_, effects) = story.ask_on(6, mine(), "");
-            assert_eq!(
-                refusals(&effects).len(),
-                1,
-                "the second of a client has no room of its own"
-            );
+            for other in [mine(), Kind::Shutdown(task(1))] {
+                let (_, effects) = story.ask_on(6, other, "");
+                assert_eq!(refusals(&effects).len(), 1, "one of a client has room of its own");
+            }
             story.answer(heartbeat, None);
         }
         // The server is slow: the relay answers by itself, and the next heartbeat has room too.
@@ -117,10 +128,77 @@ fn clients_together_cannot_take_the_room_of_another_ones_heartbeat() {
     }
 }
 
+/// Processes that share a connection: one waits for the others to leave, or the server is slow.
+#[test]
+fn heartbeats_of_several_tasks_of_a_connection_have_room_one_at_a_time() {
+    let mut story = small();
+    (1..=5).for_each(|index| register(&mut story, 6, index));
+    for index in 1..=4 {
+        let (_, effects) = story.ask_on(6, Kind::Shutdown(task(index)), "");
+        assert_eq!(forwarded(&effects).len(), 1);
+    }
+    beset(&mut story, &[Kind::Again]);
+    for _ in 0..3 {
+        for index in 1..=5 {
+            let (call, effects) = story.ask_on(6, Kind::Heartbeat(who(index, 5)), "");
+            assert_eq!(forwarded(&effects)[0].0, call);
+            assert!(story.wait(2500).contains(&heartbeat(call, LIFE)));
+        }
+    }
+}
+
+/// A server takes so many calls of one relay, and no more.
+#[test]
+fn all_calls_of_a_relay_together_have_a_bound() {
+    let mut story = small();
+    for client in 1..=6 {
+        (0..4).for_each(|index| register(&mut story, client, 10 * client as i32 + index));
+    }
+    beset(&mut story, &[Kind::Again]);
+    for index in [0, 1, 2, 3, 0, 1] {
+        for client in 1..=6 {
+            let (_, effects) =
+                story.ask_on(client, Kind::Heartbeat(who(10 * client as i32 + index, 5)), "");
+            assert!(refusals(&effects).is_empty());
+        }
+        assert!(story.relay.calls_under_way() <= 10 + 3 * 6, "{}", story.relay.calls_under_way());
+        story.wait(2500);
+    }
+}
+
+/// A connection that is closed leaves nothing behind that the relay has answered.
+#[test]
+fn heartbeats_of_closed_connections_are_taken_back() {
+    let mut story = small();
+    for client in 1..100 {
+        register(&mut story, client, 1);
+        let (call, _) = story.ask_on(client, Kind::Heartbeat(who(1, 5)), "");
+        assert!(story.wait(2500).contains(&heartbeat(call, LIFE)));
+        assert_eq!(story.relay.calls_under_way(), 1, "the server has the last word");
+        let effects = story.step(Input::Closed { client: ConnectionId::new(client) });
+        assert_eq!(effects, [Effect::Withdraw { call }]);
+        assert_eq!(story.relay.calls_under_way(), 0);
+    }
+}
+
+#[test]
+fn a_long_registration_has_no_room_of_its_own() {
+    let mut config = Config::of("up:1");
+    config.held_bytes_max = 10 << 10;
+    let mut story = Story::reached(config);
+    story.ask_on(1, Kind::Again, vec![7; 6 << 10]);
+    let (_, effects) = story.ask_on(2, Kind::Register(who(1, 5)), vec![7; 5 << 10]);
+    assert!(refusals(&effects)[0].1.message.contains("--held-size-max"));
+    let (call, effects) = story.ask_on(2, Kind::Register(who(1, 5)), vec![7; 4 << 10]);
+    assert_eq!(forwarded(&effects)[0].0, call);
+}
+
 /// Room that a client does not use again, since it has left, is no room for others.
 #[test]
 fn the_room_of_a_client_that_has_left_is_given_back() {
-    let mut story = beset(&[Kind::Again]);
+    let mut story = small();
+    register(&mut story, 6, 1);
+    beset(&mut story, &[Kind::Again]);
     let (call, _) = story.ask_on(6, Kind::Register(who(1, 6)), "");
     story.step(Input::Closed { client: ConnectionId::new(6) });
     story.step(Input::Cancel { call });
@@ -159,7 +237,7 @@ fn a_client_cannot_take_all_calls_by_calls_of_tasks() {
             refused += refusals(&effects).len();
         }
     }
-    assert_eq!(9000 - refused, 1000 + 501 + 251, "one call of each has room of its own");
+    assert_eq!(9000 - refused, 1250 + 626 + 314, "one call of each has room of its own");
     let (call, effects) = story.ask_on(4, Kind::Again, message());
     assert_eq!(forwarded(&effects)[0].0, call);
 }
@@ -179,15 +257,15 @@ fn each_client_may_have_as_many_calls_as_are_free() {
     let mut story = Story::reached(Config::of("up:1"));
     let mut taken = |client| taken(&mut story, client, 3000, &Bytes::new());
     let (first, told) = taken(1);
-    assert_eq!(first, 1000);
+    assert_eq!(first, 1250);
     assert!(told.contains("--calls-per-client-max"), "{told}");
     let (second, told) = taken(2);
-    assert_eq!(second, 500);
-    for part in ["2000 calls (--calls-max)", "500 of these are free", "would have 501"] {
+    assert_eq!(second, 625);
+    for part in ["2500 calls (--calls-max)", "625 of these are free", "would have 626"] {
         assert!(told.contains(part), "{told}");
     }
     let others = [3, 4, 5, 6, 7, 8, 9, 10, 11].map(|client| taken(client).0);
-    assert_eq!(others, [250, 125, 63, 31, 16, 8, 4, 4, 4], "each has four in any case");
+    assert_eq!(others, [313, 156, 78, 39, 20, 10, 5, 4, 4], "each has four in any case");
     let (heartbeat, effects) = story.ask_on(12, Kind::Heartbeat(who(0, 5)), "");
     assert_eq!(forwarded(&effects)[0].0, heartbeat);
 }
@@ -234,9 +312,9 @@ fn a_client_with_a_long_message_goes_on_with_short_ones() {
 /// An agent has no clients beside its own process.
 #[test]
 fn an_agent_has_all_calls_for_itself() {
-    let config = Config { host: Host::Client, calls_per_client_max: 2000, ..Config::of("up:1") };
+    let config = Config { host: Host::Client, calls_per_client_max: 2500, ..Config::of("up:1") };
     let mut story = Story::reached(config);
-    for _ in 0..2000 {
+    for _ in 0..2500 {
         assert!(refusals(&story.ask(Kind::Again).1).is_empty());
     }
     assert_eq!(refusals(&story.ask(Kind::Again).1).len(), 1);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use rondo_core::ids::{CallId, ConnectionId, TaskId};
 use rondo_core::invariant::check_worker;
 use rondo_core::status::{Code, Status};
-use rondo_core::worker::{Answer, Ask, Effect, ElementAsk, Input, Part, Request, Then};
+use rondo_core::worker::{Answer, Ask, Effect, ElementAsk, Input, Part, Request, TaskDef, Then};
 
 use crate::world::{World, ask, element, soft, task};
 
@@ -130,6 +130,51 @@ fn so_many_calls_wait_and_one_more_is_to_come_again() {
     world.worker.step(world.now, Input::Cancel { call }, &mut Vec::new());
     assert_eq!(waiting(&mut world, 5).0, 1);
     assert_eq!(check_worker(&world.worker), Ok(()));
+}
+
+/// Readers of splits count among those that wait, each for its own connection; and a connection has some calls
+/// in any case.
+#[test]
+fn others_cannot_keep_a_connection_from_its_elements() {
+    let mut world = World::registered_with(|config| config.calls_max = 20);
+    // The dispatcher has not told the dataset yet: readers of splits wait for that too.
+    world.call(Ask::Process(TaskDef { definition: None, ..task(5, Part::Whole) }));
+    let mut asked = 100;
+    let mut waiting = |world: &mut World, client: u64, is_reader: bool| {
+        for taken in 0..100 {
+            asked += 1;
+            let (call, client) = (CallId::new(asked), ConnectionId::new(client));
+            let ask = match is_reader {
+                true => Ask::Dataset { task: TaskId::new(5) },
+                false => Ask::Element(ask(5)),
+            };
+            world.step(Input::Asked { call, client, ask });
+            if let Some(answer) = world.answers.remove(&asked) {
+                assert!(answer.unwrap_err().message.contains("20 calls may wait"));
+                return taken;
+            }
+        }
+        panic!("a connection has all calls");
+    };
+    assert_eq!(waiting(&mut world, 1, true), 10);
+    assert_eq!(waiting(&mut world, 2, false), 8);
+    for client in 3..10 {
+        let is_reader = client % 2 == 0;
+        assert_eq!(waiting(&mut world, client, is_reader), 8, "connection {client}");
+        assert_eq!(waiting(&mut world, client, !is_reader), 0, "connection {client}");
+    }
+}
+
+#[test]
+fn a_trainer_has_a_short_name() {
+    let mut world = World::with_tasks([task(5, Part::Whole)]);
+    for (bytes, is_refused) in [(4096, false), (4097, true)] {
+        let call = world.get(ElementAsk { trainer: "t".repeat(bytes), ..ask(5) });
+        let told = world.answers.remove(&call).map(|answer| answer.unwrap_err());
+        assert_eq!(told.is_some(), is_refused);
+        let names = |told: Status| told.message.contains("4097 bytes; at most 4096");
+        assert!(told.is_none_or(names));
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -55,17 +55,17 @@ pub(super) struct RelayArgs {
     heartbeat_patience: Span,
 
     /// Connections of clients
-    #[arg(long, env = "RONDO_CLIENTS_MAX", value_name = "COUNT", default_value_t = 1024,
+    #[arg(long, env = "RONDO_CLIENTS_MAX", value_name = "COUNT", default_value_t = 512,
           value_parser = clap::value_parser!(u32).range(1..))]
     clients_max: u32,
 
     /// Calls under way
-    #[arg(long, env = "RONDO_CALLS_MAX", value_name = "COUNT", default_value_t = 2000,
+    #[arg(long, env = "RONDO_CALLS_MAX", value_name = "COUNT", default_value_t = 2500,
           value_parser = clap::value_parser!(u32).range(1..))]
     calls_max: u32,
 
     /// Calls under way of one client
-    #[arg(long, env = "RONDO_CALLS_PER_CLIENT_MAX", value_name = "COUNT", default_value_t = 1000,
+    #[arg(long, env = "RONDO_CALLS_PER_CLIENT_MAX", value_name = "COUNT", default_value_t = 1250,
           value_parser = clap::value_parser!(u32).range(1..))]
     calls_per_client_max: u32,
 

@@ -9,7 +9,6 @@ use super::exit::{Exit, Failure};
 use super::from_cluster::{FromCluster, told};
 use super::known_workers::{KnownWorkersCommand, known_workers};
 use super::layers::Settings;
-use super::memory_max::MemoryMax;
 use super::serve::exit_of;
 use super::serve_args::LogArgs;
 use super::units::{Span, size, span};
@@ -17,7 +16,6 @@ use super::{log, threads};
 use crate::allocator;
 use crate::config::Listen;
 use crate::descriptors;
-use crate::memory;
 use crate::transport::budget::Budget;
 use crate::transport::{ServerConfig, of_one_address};
 use crate::worker::{Config, Pipelines, WorkerError, machine, run};
@@ -102,16 +100,11 @@ pub(super) struct WorkerArgs {
           default_value = "1GiB", value_parser = size(..))]
     shared_memory_size_max: u64,
 
-    /// Calls of consumers that wait at once, of each slot. A connection may have as many as it leaves free
+    /// Calls of consumers that wait at once, of each slot. A connection may have as many as it leaves free,
+    /// and eight in any case
     #[arg(long, env = "RONDO_WORKER_CALLS_MAX", value_name = "COUNT", default_value_t = 65_536,
           value_parser = clap::value_parser!(u32).range(1..))]
     calls_max: u32,
-
-    /// Memory that the worker may have; auto: a quarter of what the machine or the container has; none:
-    /// no bound. A worker that has so much refuses long requests, which its consumers do not send
-    #[arg(long, env = "RONDO_WORKER_MEMORY_MAX", value_name = "SIZE", default_value = "auto",
-          value_parser = MemoryMax::read)]
-    memory_max: MemoryMax,
 
     /// How long consumers may take to fetch the elements of splits that were taken, once the worker
     /// was asked to stop
@@ -179,8 +172,7 @@ impl WorkerArgs {
         let connections_max = descriptors::allowed(usize::from(self.slots), wanted, &allowed);
         let connections_max = connections_max.max(CONNECTIONS_MIN);
         let longest = config.message_bytes_max;
-        let ceiling = memory::watched("the worker", self.memory_max.bytes());
-        let budget = Budget::below(ceiling, longest.saturating_add(REQUESTS_BYTES_MAX), longest);
+        let budget = Budget::new(longest.saturating_add(REQUESTS_BYTES_MAX), longest);
         ServerConfig {
             budget,
             connections_max,

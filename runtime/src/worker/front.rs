@@ -39,13 +39,13 @@ impl Front {
         let method = WorkerMethod::from_path(&call.path).ok_or_else(|| {
             Status::new(Code::Unimplemented, format!("no method {} here", call.path))
         })?;
-        let client = ClientId::new(call.connection.get());
         let ask = match decode_worker_request(method, &call.message)? {
             WorkerRequest::GetSnapshotTaskProgresses => return Ok(convert::encode_nothing()),
             WorkerRequest::GetWorkerTasks => Ask::Tasks,
             WorkerRequest::ProcessTask(task) => Ask::Process(task.into()),
             WorkerRequest::GetElement(request) => Ask::Element(element_ask(request)),
         };
+        let client = forget_request(call);
         Ok(match self.handle.ask(client, ask).await? {
             Answer::Element(element) => element,
             Answer::End => convert::encode_end(),
@@ -61,8 +61,7 @@ impl Front {
 
     async fn read_split(&self, call: Call, mut to: MessageWriter) -> Result<(), Status> {
         let request = decode_read_split(&call.message)?;
-        let client = ClientId::new(call.connection.get());
-        let ask = Ask::Dataset { task: request.task };
+        let (client, ask) = (forget_request(call), Ask::Dataset { task: request.task });
         let definition = match self.handle.ask(client, ask).await? {
             Answer::Dataset(definition) => definition,
             other => {
@@ -105,6 +104,14 @@ async fn read_ahead(
             return;
         }
     }
+}
+
+/// Drops a call's request, which may be long while the call waits for hours. Returns the call's connection.
+fn forget_request(call: Call) -> ClientId {
+    let Call { message, memory, connection, .. } = call;
+    drop(message);
+    memory.release();
+    ClientId::new(connection.get())
 }
 
 fn element_ask(request: GetElement) -> ElementAsk {

@@ -53,6 +53,8 @@ struct Process {
     stopping: Option<CallId>,
     /// The call that this step's input brings.
     came: Option<CallId>,
+    /// Whether it found one of the relay's bounds reached.
+    came_full: bool,
     /// Its last step.
     stepped: Time,
     /// When its process stood still, from the step before on.
@@ -175,6 +177,7 @@ impl Process {
             answered: None,
             stopping: None,
             came: None,
+            came_full: false,
             stepped: now,
             pauses: Vec::new(),
         }
@@ -231,6 +234,7 @@ impl Process {
         };
         self.held.insert(call, held);
         self.came = Some(call);
+        self.came_full = self.is_full(call);
     }
 
     fn did(&mut self, at: Time, effect: &Effect) -> Verdict {
@@ -325,7 +329,7 @@ impl Process {
     fn replied(&mut self, at: Time, call: CallId, result: &Result<Answer, Refused>) -> Verdict {
         let (is_up, heard) = (self.is_up, self.heard);
         let of_server = self.answered == Some(call);
-        let is_full = self.came == Some(call) && self.is_full(call);
+        let is_full = self.came == Some(call) && self.came_full;
         let Some(held) = self.held.get_mut(&call).filter(|held| held.waits) else {
             return Err(format!("call {call} gets {result:?}, and nobody waits for it"));
         };
@@ -392,6 +396,7 @@ impl Process {
             return Err(format!("call {call} is lost: {held:?}"));
         }
         self.is_told(relay)?;
+        self.is_refused_if_full()?;
         self.held.retain(|call, _| relay.kind_of(*call).is_some());
         if relay.calls_under_way() != self.held.len() {
             let (has, made) = (relay.calls_under_way(), self.held.len());

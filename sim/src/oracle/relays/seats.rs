@@ -14,6 +14,8 @@ pub(super) struct Seats {
     life: Option<ServiceIncarnation>,
     /// Open connections, with the task that registered on each and its life.
     clients: BTreeMap<ConnectionId, Option<(TaskIndex, ServiceIncarnation)>>,
+    /// The connection of the newest call, if that is its first one.
+    newest: Option<ConnectionId>,
     /// The newest incarnation that each task said in a registration or a heartbeat, by connection.
     said: BTreeMap<ConnectionId, BTreeMap<TaskIndex, Incarnation>>,
     /// The same of the newest call's connection, before that call.
@@ -27,6 +29,7 @@ impl Seats {
         Self {
             life: None,
             clients: BTreeMap::new(),
+            newest: None,
             said: BTreeMap::new(),
             said_before: BTreeMap::new(),
             tasks: BTreeMap::new(),
@@ -34,6 +37,7 @@ impl Seats {
     }
 
     pub(super) fn came(&mut self, client: ConnectionId, kind: &Kind) {
+        self.newest = (!self.clients.contains_key(&client)).then_some(client);
         self.clients.entry(client).or_default();
         if let Kind::Register(who) | Kind::Heartbeat(who) = kind {
             let said = self.said.entry(client).or_default();
@@ -44,6 +48,9 @@ impl Seats {
 
     /// The relay has no room for the call that has just come: what it says counts for nothing.
     pub(super) fn refused(&mut self, client: ConnectionId, kind: &Kind) {
+        if self.newest.take_if(|newest| *newest == client).is_some() {
+            self.clients.remove(&client);
+        }
         if matches!(kind, Kind::Register(_) | Kind::Heartbeat(_)) {
             self.said.insert(client, std::mem::take(&mut self.said_before));
         }
@@ -54,9 +61,14 @@ impl Seats {
         self.clients.len()
     }
 
-    /// Whether a connection is open that has called.
+    /// Whether a connection is open, of which the relay has taken a call.
     pub(super) fn is_open(&self, client: ConnectionId) -> bool {
         self.clients.contains_key(&client)
+    }
+
+    /// Whether the newest call is the first of its connection that the relay may take.
+    pub(super) fn is_new(&self, client: ConnectionId) -> bool {
+        self.newest == Some(client)
     }
 
     pub(super) fn closed(&mut self, client: ConnectionId) {
