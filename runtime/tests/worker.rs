@@ -32,6 +32,8 @@ const SPLITS: u64 = 20;
 const OF_SPLIT: u64 = 25;
 /// A split whose data makes its reader panic.
 const POISONED: i64 = 13;
+/// A split whose data never come.
+const SILENT: u64 = 1000;
 
 /// Hands out splits one after another.
 struct Dispatcher {
@@ -93,6 +95,9 @@ impl Elements for Making {
             return Box::pin(std::future::ready((Vec::new(), Then::End)));
         };
         assert_ne!(split, POISONED, "poison");
+        if u64::try_from(split) == Ok(SILENT) {
+            return Box::pin(std::future::pending());
+        }
         let next = self.at.filter(|(at, _)| *at == split).map_or(0, |(_, next)| next);
         let upto = (next + 7).min(OF_SPLIT);
         self.at = Some((split, upto));
@@ -160,11 +165,16 @@ struct World {
 
 impl World {
     async fn start(splits: u64) -> Self {
-        let config = Config { address: ADDRESS.into(), buffer_bytes: 256, ..machine() };
+        Self::start_at(0, splits, machine()).await
+    }
+
+    /// A worker to which the dispatcher gives the splits from this one on.
+    async fn start_at(first: u64, splits: u64, config: Config) -> Self {
+        let config = Config { address: ADDRESS.into(), buffer_bytes: 256, ..config };
         let upstream = Upstream {
             address: "dispatcher:1".into(),
             identity: Arc::new(identity(ADDRESS, &[], -1)),
-            transport: Arc::new(Dispatcher { next: AtomicU64::new(0), splits }),
+            transport: Arc::new(Dispatcher { next: AtomicU64::new(first), splits }),
         };
         let datasets = Arc::new(Numbers::default());
         let surroundings = (Clock::start(), Entropy::from_seed(1));
@@ -312,4 +322,63 @@ async fn a_reader_that_does_not_read_holds_its_stream_up_and_ends_it_when_it_goe
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     panic!("the reading goes on");
+}
+
+/// Asks for an element on a connection so many times, all at once. Returns how many of the calls are refused
+/// before `waiting` of them are left.
+async fn refused(world: &Arc<World>, connection: u64, calls: usize, waiting: usize) -> usize {
+    let asks = (0..calls).map(|_| {
+        let world = Arc::clone(world);
+        let request = wire::GetElementRequest { task_id: 5, ..Default::default() };
+        let asked = Call {
+            connection: ConnectionId::new(connection),
+            ..call(WorkerMethod::GetElement.path(), &request)
+        };
+        tokio::spawn(async move { world.front.unary(asked).await })
+    });
+    let asks: Vec<_> = asks.collect();
+    let left = || asks.iter().filter(|ask| !ask.is_finished()).count();
+    for _ in 0..2000 {
+        if left() <= waiting {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let (over, left) = (calls - left(), left());
+    for ask in asks.into_iter().filter(|ask| ask.is_finished()) {
+        let status = ask.await.unwrap().unwrap_err();
+        assert_eq!(status.code, Code::Unavailable, "{status}");
+        assert!(status.message.contains("40 calls may wait"), "{status}");
+    }
+    assert_eq!(left, waiting);
+    over
+}
+
+/// Connections are told apart by their numbers: those of one host share its address.
+#[tokio::test]
+async fn a_connection_has_as_many_waiting_calls_as_it_leaves_free() {
+    let config = Config { calls_max: 40, ..machine() };
+    let world = Arc::new(World::start_at(SILENT, SILENT + 1, config).await);
+    assert_eq!(refused(&world, 1, 30, 20).await, 10);
+    assert_eq!(refused(&world, 2, 30, 10).await, 20);
+    for connection in 3..6 {
+        assert_eq!(refused(&world, connection, 10, 8).await, 2, "eight of each in any case");
+    }
+}
+
+/// A call may wait for hours. Its request, which may be long, takes no memory meanwhile.
+#[tokio::test]
+async fn a_call_that_waits_gives_the_memory_of_its_request_back() {
+    let world = Arc::new(World::start_at(SILENT, SILENT + 1, machine()).await);
+    let budget = Budget::new(2 << 20, 1 << 20);
+    let memory = RequestMemory::new(budget.acquire(1 << 20).await.unwrap());
+    let request = wire::GetElementRequest { task_id: 5, ..Default::default() };
+    let asked = Call { memory, ..call(WorkerMethod::GetElement.path(), &request) };
+    let served = Arc::clone(&world);
+    let waiting = tokio::spawn(async move { served.front.unary(asked).await });
+    // One message has the room of the pool, and one the turn.
+    let both = async { (budget.acquire(1 << 20).await, budget.acquire(1 << 20).await) };
+    let both = tokio::time::timeout(Duration::from_secs(20), both).await;
+    assert!(both.is_ok(), "the request is held while its call waits");
+    assert!(!waiting.is_finished());
 }

@@ -197,7 +197,7 @@ impl Relay {
         self.calls.stand_in(call) && (is_only || self.shared() <= self.shared_max())
     }
 
-    /// A connection is closed. Its task lives no more: the server's last word to its heartbeats is for nobody.
+    /// A connection is closed. Nobody waits for the server's last word to its heartbeats.
     fn close(&mut self, client: ConnectionId, out: &mut Vec<Effect>) {
         for call in self.calls.stood_in_of(client) {
             self.end(call);

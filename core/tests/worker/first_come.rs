@@ -132,8 +132,8 @@ fn so_many_calls_wait_and_one_more_is_to_come_again() {
     assert_eq!(check_worker(&world.worker), Ok(()));
 }
 
-/// Readers of splits count among those that wait, each for its own connection; and a connection has some calls
-/// in any case.
+/// Readers of splits count among those that wait, each for its own connection. A connection has some calls in
+/// any case.
 #[test]
 fn others_cannot_keep_a_connection_from_its_elements() {
     let mut world = World::registered_with(|config| config.calls_max = 20);

@@ -171,15 +171,39 @@ pub(super) fn relay(args: &RelayArgs, settings: &Settings) -> Result<(), Failure
 mod tests {
     use std::ffi::OsString;
 
+    use super::*;
     use crate::cli::{Cli, Command, parse};
+
+    fn resolved(flags: &[&str]) -> Config {
+        let arguments = ["rondo", "relay", "--upstream=127.0.0.1:1", "--memory-max=none"];
+        let arguments = arguments.iter().chain(flags).map(OsString::from);
+        let parsed = parse(arguments.collect());
+        let Ok((Cli { command: Command::Relay(args) }, _)) = parsed else { panic!("not relay") };
+        args.resolve().unwrap()
+    }
+
+    #[test]
+    fn the_bounds_of_a_relay_are_those_of_its_core() {
+        let (found, core) = (resolved(&[]).relay, relay::Config::of("127.0.0.1:1"));
+        assert_eq!(found, core);
+        let lowered = resolved(&["--clients-max=2", "--calls-max=3", "--calls-per-client-max=4"]);
+        let core = relay::Config { clients_max: 2, calls_max: 3, calls_per_client_max: 4, ..core };
+        assert_eq!(lowered.relay, core);
+    }
+
+    /// A server takes so many calls from one relay. Two calls of each client have room of their own.
+    #[test]
+    fn a_server_takes_all_calls_of_a_relay() {
+        let relay = relay::Config::of("127.0.0.1:1");
+        let all = relay.calls_max + 3 * relay.clients_max;
+        let server = ServerConfig::default().calls_per_connection_max;
+        assert!(all <= usize::try_from(server).unwrap(), "{all} calls of a relay");
+    }
 
     /// In numbers: a task may be silent for 100 s, and its connection has 60 s more.
     #[test]
     fn a_client_that_does_not_read_its_answers_loses_its_connection() {
-        let arguments = ["rondo", "relay", "--upstream=127.0.0.1:1", "--memory-max=none"];
-        let parsed = parse(arguments.iter().map(OsString::from).collect());
-        let Ok((Cli { command: Command::Relay(args) }, _)) = parsed else { panic!("not relay") };
-        let unread_max = args.resolve().unwrap().server.unread_max;
+        let unread_max = resolved(&[]).server.unread_max;
         assert_eq!(unread_max.map(|most| most.as_secs()), Some(160));
     }
 }

@@ -234,3 +234,25 @@ pub(super) fn worker(args: &WorkerArgs, settings: &Settings) -> Result<(), Failu
         WorkerError::Refused { .. } => Failure::new(Exit::Other, error),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use crate::cli::{Cli, Command, parse};
+
+    #[test]
+    fn the_bound_of_waiting_calls_is_set() {
+        let calls_max = |flags: &[&str]| {
+            let arguments = ["rondo", "worker", "--server=127.0.0.1:1", "--listen=127.0.0.1:0"];
+            let arguments = arguments.iter().chain(flags).map(OsString::from);
+            let parsed = parse(arguments.collect());
+            let Ok((Cli { command: Command::Worker(args) }, _)) = parsed else {
+                panic!("not worker")
+            };
+            args.resolve().unwrap().worker.calls_max
+        };
+        assert_eq!(calls_max(&["--calls-max=7"]), 7);
+        assert_eq!(calls_max(&[]), super::machine().calls_max);
+    }
+}
