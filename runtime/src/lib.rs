@@ -16,6 +16,7 @@ pub mod descriptors;
 pub mod entropy;
 #[cfg(not(madsim))]
 pub mod exchange;
+mod inbox;
 pub mod memory;
 pub mod node;
 #[cfg(not(madsim))]

@@ -7,7 +7,6 @@ mod config;
 mod driver;
 mod events;
 mod handle;
-mod inbox;
 mod journal;
 mod listings;
 mod memory;
@@ -20,10 +19,10 @@ mod upkeep;
 #[cfg(madsim)]
 mod watch;
 
+pub use crate::inbox::Line;
 pub use blob_keeper::BlobPin;
 pub use compaction::{Built, CompactionError, SegmentRead, Snapshots};
 pub use config::NodeConfig;
-pub use inbox::Line;
 pub use port::RunningNode;
 pub use recovery::{Replay, ReplayError, Replayed, replay, segments_after};
 pub use start::{NodeStartError, Surroundings, start_in_memory, start_over};

@@ -41,7 +41,7 @@ impl Origin<'_> {
     fn line(&self) -> Line {
         match self {
             Self::Connection(call) | Self::Stream(call) => line_of(call),
-            Self::Relay(_, carrier) => line_of_relay(carrier),
+            Self::Relay(call, carrier) => line_of_relay(carrier, &call.peer),
         }
     }
 

@@ -17,9 +17,9 @@ pub(super) fn line_of(call: &Call) -> Line {
     Line::of_client(call.connection).from_address(call.peer.ip())
 }
 
-/// The line in which what a relay brings waits for the node.
-pub(super) fn line_of_relay(carrier: &Call) -> Line {
-    Line::of_relay(carrier.connection).from_address(carrier.peer.ip())
+/// The line in which a call that a relay brings waits for the node. The relay calls its client `client`.
+pub(super) fn line_of_relay(carrier: &Call, client: &str) -> Line {
+    Line::of_relay(carrier.connection, client).from_address(carrier.peer.ip())
 }
 
 /// A running control-plane node.

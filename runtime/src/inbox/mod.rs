@@ -1,19 +1,26 @@
-//! Calls on their way to the node. Each connection has a line of its own, and the node takes one call of each
-//! line in turn: a connection that sends many calls waits for them itself, and others do not.
+//! Calls on their way to the loop that owns a machine: a server's node, or a relay. Each connection has a line
+//! of its own, and the loop takes one call of each line in turn: a connection that sends many calls waits for
+//! them itself, and others do not.
 //!
-//! The node takes the addresses of clients in turn. In the turn of an address each of its lines has one turn,
-//! until the node has taken 32 calls. So a thousand connections of one address do not keep another one
+//! The loop takes the addresses of clients in turn. In the turn of an address each of its lines has one turn,
+//! until the loop has taken 32 calls. So a thousand connections of one address do not keep another one
 //! waiting.
 //!
-//! A relay carries the calls of many clients on one connection: the node takes several calls of it in a turn.
+//! A relay carries the calls of many clients on one connection: a node takes several calls of it in a turn,
+//! one of each client after the other.
 //! A line has a bound, since a client may withdraw calls as fast as it makes them.
 
+mod queue;
+
+use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, VecDeque};
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
+use self::queue::Queue;
 use crate::transport::{ConnectionId, network};
 
 /// Calls that the node takes of a relay's line in one turn.
@@ -26,18 +33,22 @@ const CALLS_OF_ADDRESS: usize = CALLS_OF_RELAY;
 pub struct Line {
     connection: ConnectionId,
     address: IpAddr,
-    is_of_relay: bool,
+    /// Which of a relay's clients it is, as a hash of the name by which the relay calls it. `None` for a
+    /// client's own connection.
+    of_relay: Option<u64>,
 }
 
 impl Line {
     /// The line of a client's connection, from this machine.
     pub const fn of_client(connection: ConnectionId) -> Self {
-        Self { connection, address: IpAddr::V4(Ipv4Addr::LOCALHOST), is_of_relay: false }
+        Self { connection, address: IpAddr::V4(Ipv4Addr::LOCALHOST), of_relay: None }
     }
 
-    /// The line of a relay's connection, from this machine.
-    pub const fn of_relay(connection: ConnectionId) -> Self {
-        Self { is_of_relay: true, ..Self::of_client(connection) }
+    /// The line of a relay's connection, from this machine, for a call of the relay's client of this name.
+    pub fn of_relay(connection: ConnectionId, client: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        client.hash(&mut hasher);
+        Self { of_relay: Some(hasher.finish()), ..Self::of_client(connection) }
     }
 
     /// The same of a connection from this address.
@@ -48,7 +59,7 @@ impl Line {
 
 /// Why a call is not taken.
 #[derive(Debug)]
-pub(super) enum NotTaken {
+pub(crate) enum NotTaken {
     /// The node has stopped.
     Stopped,
     /// So many calls wait in its line, as many as may.
@@ -56,7 +67,7 @@ pub(super) enum NotTaken {
 }
 
 /// A way into an inbox. Cheap to clone; the inbox is closed when the last clone is gone.
-pub(super) struct Submissions<T>(Arc<Entrance<T>>);
+pub(crate) struct Submissions<T>(Arc<Entrance<T>>);
 
 impl<T> Clone for Submissions<T> {
     fn clone(&self) -> Self {
@@ -65,10 +76,10 @@ impl<T> Clone for Submissions<T> {
 }
 
 /// The calls that wait.
-pub(super) struct Inbox<T>(Arc<Lines<T>>);
+pub(crate) struct Inbox<T>(Arc<Lines<T>>);
 
 /// An empty inbox with so many places in each line, and the way into it.
-pub(super) fn inbox<T>(line_max: usize) -> (Submissions<T>, Inbox<T>) {
+pub(crate) fn inbox<T>(line_max: usize) -> (Submissions<T>, Inbox<T>) {
     let waiting = Waiting {
         lines: HashMap::new(),
         turns: VecDeque::new(),
@@ -97,7 +108,7 @@ struct Lines<T> {
 }
 
 struct Waiting<T> {
-    lines: HashMap<ConnectionId, VecDeque<T>>,
+    lines: HashMap<ConnectionId, Queue<T>>,
     /// The addresses that have lines, each once, in the order of their turns.
     turns: VecDeque<IpAddr>,
     /// The lines of each of these addresses that are not empty, each once, in the order of their turns.
@@ -122,15 +133,15 @@ impl<T> Waiting<T> {
         let of_address = self.turns_of.get_mut(&address)?;
         let first = *of_address.front()?;
         let line = self.lines.get_mut(&first.connection)?;
-        let call = line.pop_front();
+        let call = line.pop();
         self.taken = self.taken.saturating_add(1);
         let (calls, lines_left) = &mut self.of_address;
         if *calls == 0 {
             *lines_left = of_address.len();
         }
         *calls = calls.saturating_add(1);
-        let most = if first.is_of_relay { CALLS_OF_RELAY } else { 1 };
-        let is_empty = line.is_empty();
+        let most = if first.of_relay.is_some() { CALLS_OF_RELAY } else { 1 };
+        let is_empty = line.len() == 0;
         if is_empty {
             self.lines.remove(&first.connection);
         }
@@ -173,17 +184,18 @@ impl<T> Submissions<T> {
     ///
     /// # Errors
     /// [`NotTaken`].
-    pub(super) fn send(&self, to: Line, call: T) -> Result<(), NotTaken> {
+    pub(crate) fn send(&self, to: Line, call: T) -> Result<(), NotTaken> {
         let mut waiting = self.0.0.waiting();
         if waiting.is_closed {
             return Err(NotTaken::Stopped);
         }
         let (was_empty, most) = (waiting.turns.is_empty(), waiting.line_max);
-        let line = waiting.lines.entry(to.connection).or_default();
+        let line = waiting.lines.entry(to.connection);
+        let line = line.or_insert_with(|| Queue::new(to.of_relay.is_some()));
         if line.len() >= most {
             return Err(NotTaken::Full(most));
         }
-        line.push_back(call);
+        line.push(to.of_relay.unwrap_or_default(), call);
         if line.len() == 1 {
             waiting.add(to);
         }
@@ -198,7 +210,7 @@ impl<T> Submissions<T> {
 impl<T> Inbox<T> {
     /// Waits for calls and takes `most` of them at most, one of each line in turn. How many; 0 when no more
     /// can come.
-    pub(super) async fn recv_many(&mut self, calls: &mut Vec<T>, most: usize) -> usize {
+    pub(crate) async fn recv_many(&mut self, calls: &mut Vec<T>, most: usize) -> usize {
         let lines = Arc::clone(&self.0);
         loop {
             // Made before the look, so that a call between the look and the wait is not missed.
@@ -212,12 +224,12 @@ impl<T> Inbox<T> {
     }
 
     /// Whether calls wait.
-    pub(super) fn has_calls(&self) -> bool {
+    pub(crate) fn has_calls(&self) -> bool {
         !self.0.waiting().turns.is_empty()
     }
 
     /// Takes `most` calls of those that are there, one of each line in turn. How many.
-    pub(super) fn take(&mut self, calls: &mut Vec<T>, most: usize) -> usize {
+    pub(crate) fn take(&mut self, calls: &mut Vec<T>, most: usize) -> usize {
         let mut waiting = self.0.waiting();
         let before = calls.len();
         calls.extend(std::iter::from_fn(|| waiting.next()).take(most));
@@ -316,7 +328,7 @@ mod tests {
     fn a_relay_has_longer_turns() {
         let (submissions, mut inbox) = inbox(10_000);
         for call in 0..100 {
-            submissions.send(Line::of_relay(ConnectionId::new(1)), (1, call)).unwrap();
+            submissions.send(Line::of_relay(ConnectionId::new(1), "a"), (1, call)).unwrap();
             submissions.send(of(2), (2, call)).unwrap();
         }
         let mut calls = Vec::new();
@@ -325,6 +337,22 @@ mod tests {
         assert_eq!(inbox.take(&mut calls, usize::MAX), 200 - 2 * CALLS_OF_RELAY - 2);
         let of_relay: Vec<_> = calls.iter().filter(|(line, _)| *line == 1).collect();
         assert!(of_relay.len() == 100 && of_relay.is_sorted());
+    }
+
+    /// A stranger behind a relay does not keep its other clients waiting.
+    #[test]
+    fn each_client_of_a_relay_has_its_part_of_the_turn() {
+        let (submissions, mut inbox) = inbox(10_000);
+        let of_client = |name: &str| Line::of_relay(ConnectionId::new(1), name);
+        for call in 0..100 {
+            submissions.send(of_client("127.0.0.1:1"), ("stranger", call)).unwrap();
+        }
+        submissions.send(of_client("127.0.0.1:2"), ("neighbour", 0)).unwrap();
+        let mut calls = Vec::new();
+        inbox.take(&mut calls, 3);
+        assert_eq!(calls, [("stranger", 0), ("neighbour", 0), ("stranger", 1)]);
+        assert_eq!(inbox.take(&mut calls, usize::MAX), 98);
+        assert!(!inbox.has_calls());
     }
 
     #[test]
