@@ -16,7 +16,6 @@ pub mod descriptors;
 pub mod entropy;
 #[cfg(not(madsim))]
 pub mod exchange;
-mod inbox;
 pub mod memory;
 pub mod node;
 #[cfg(not(madsim))]

@@ -17,10 +17,10 @@ const THREADS_MAX: usize = 4;
 /// default is 61: a heartbeat would wait for so many turns of strangers who always have something to say.
 const TASKS_BETWEEN_LOOKS: u32 = 8;
 
-/// Tasks that a thread goes on with until it takes one of the queue that all threads share. A thread's own queue
-/// holds 256 tasks; when more are ready, half of these go to the shared one. The runtime takes of that seldom
-/// by default: beside a thousand connections that always have something to say, a heartbeat in the shared queue
-/// would wait for a second.
+/// Tasks that a thread goes on with until it takes one of the queue that all threads share. A thread's own
+/// queue holds 256 tasks; when more are ready, half of these go to the shared one. By default the runtime
+/// takes one of that in 61: beside a thousand connections that always have something to say, a heartbeat in
+/// the shared queue would wait for a second.
 const TASKS_BETWEEN_SHARED: u32 = 2;
 
 /// A pool of this many threads, or as many as this machine should have.

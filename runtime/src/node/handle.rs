@@ -9,9 +9,9 @@ use rondo_core::status::{Code, Status};
 use tokio::sync::{Notify, oneshot};
 
 use super::blob_keeper::BlobPin;
+use super::inbox::{Line, NotTaken, Submissions};
 #[cfg(madsim)]
 use super::watch::Watch;
-use crate::inbox::{Line, NotTaken, Submissions};
 use crate::service::JournalStatus;
 use crate::store::StoreKind;
 #[cfg(madsim)]

@@ -7,11 +7,13 @@ mod config;
 mod driver;
 mod events;
 mod handle;
+mod inbox;
 mod journal;
 mod listings;
 mod memory;
 mod port;
 mod pushes;
+mod queue;
 mod recovery;
 mod start;
 mod turns;
@@ -19,10 +21,10 @@ mod upkeep;
 #[cfg(madsim)]
 mod watch;
 
-pub use crate::inbox::Line;
 pub use blob_keeper::BlobPin;
 pub use compaction::{Built, CompactionError, SegmentRead, Snapshots};
 pub use config::NodeConfig;
+pub use inbox::Line;
 pub use port::RunningNode;
 pub use recovery::{Replay, ReplayError, Replayed, replay, segments_after};
 pub use start::{NodeStartError, Surroundings, start_in_memory, start_over};

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use super::blob_keeper::{BlobKeeper, BlobPin};
 use super::driver::Ended;
 use super::handle::NodeHandle;
-use crate::inbox::Line;
+use super::inbox::Line;
 use crate::service::{JournalStatus, NodePort};
 use crate::store::blobs::{Blob, BlobError, NO_LARGE_VALUES};
 use crate::transport::BoxFuture;

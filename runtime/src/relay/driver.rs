@@ -11,27 +11,22 @@ use rondo_core::relay::{
 };
 use rondo_core::status::{Code, Status};
 use rondo_proto::convert;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::upstream::Upstream;
 use crate::clock::Clock;
 use crate::entropy::Entropy;
-use crate::inbox::{Inbox, Line, NotTaken, Submissions, inbox};
-use crate::transport::{ConnectionId as TransportId, Transport};
+use crate::transport::Transport;
 
-/// Calls of one connection that wait to be looked at, unless it may have more of them under way.
-const LINE_MIN: usize = 4096;
-/// Calls that the loop takes before other tasks have their turns.
-const CALLS_OF_TURN: usize = 32;
+/// Calls that wait to be looked at; above it, clients wait before they are.
+const QUEUE_MAX: usize = 4096;
 
 type Outcome = Result<Answer, Refused>;
 
-/// A client makes a call.
-type New = (CallId, Asked, oneshot::Sender<Outcome>);
-
-/// An event of the loop that is no new call.
+/// What comes to the loop.
 enum Happened {
+    Asked(CallId, Asked, oneshot::Sender<Outcome>, OwnedSemaphorePermit),
     Cancelled(CallId),
     Closed(ConnectionId),
     Reached(Link, Result<Arc<dyn Transport>, Status>),
@@ -43,25 +38,25 @@ enum Happened {
 #[derive(Clone)]
 pub struct Handle {
     happened: mpsc::UnboundedSender<Happened>,
-    asked: Submissions<New>,
     calls: Arc<AtomicU64>,
+    room: Arc<Semaphore>,
 }
 
 impl Handle {
-    /// Makes a call and waits for its answer. Dropping the future takes it back. The relay looks at one call of
-    /// each connection after the other.
+    /// Makes a call and waits for its answer. Dropping the future takes it back.
     ///
     /// # Errors
     /// The server's refusal, or the relay's own.
     pub async fn ask(&self, asked: Asked) -> Outcome {
+        let ended = || Status::new(Code::Unavailable, "Rondo's relay has ended").into();
+        let permit = Arc::clone(&self.room).acquire_owned().await.map_err(|_| ended())?;
         let call = CallId::new(self.calls.fetch_add(1, Ordering::Relaxed));
         let (reply, answer) = oneshot::channel();
-        let line = Line::of_client(TransportId::new(asked.client.get()));
-        self.asked.send(line, (call, asked, reply)).map_err(not_taken)?;
-        let mut waiting = Waiting { handle: self, call: Some(call), answer };
-        let answer = (&mut waiting.answer).await;
+        self.tell(Happened::Asked(call, asked, reply, permit));
+        let mut waiting = Waiting { handle: self, call: Some(call) };
+        let answer = answer.await;
         waiting.call = None;
-        answer.unwrap_or_else(|_| Err(not_taken(NotTaken::Stopped)))
+        answer.unwrap_or_else(|_| Err(ended()))
     }
 
     /// A client's connection is closed.
@@ -84,14 +79,11 @@ impl Handle {
 struct Waiting<'a> {
     handle: &'a Handle,
     call: Option<CallId>,
-    answer: oneshot::Receiver<Outcome>,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if let Some(call) = self.call {
-            // First, so that the loop does not take the call after it has heard that the call is cancelled.
-            self.answer.close();
             self.handle.tell(Happened::Cancelled(call));
         }
     }
@@ -100,7 +92,6 @@ impl Drop for Waiting<'_> {
 /// Starts a relay.
 pub fn start(config: Config, upstream: Upstream, clock: Clock, entropy: Entropy) -> Handle {
     let (sender, happened) = mpsc::unbounded_channel();
-    let (asked, calls) = inbox(config.calls_per_client_max.saturating_mul(2).max(LINE_MIN));
     let driver = Driver {
         relay: Relay::start(config, clock.now()),
         upstream,
@@ -112,8 +103,12 @@ pub fn start(config: Config, upstream: Upstream, clock: Clock, entropy: Entropy)
         trying: None,
         transport: None,
     };
-    tokio::spawn(driver.run(happened, calls));
-    Handle { happened: sender, asked, calls: Arc::new(AtomicU64::new(1)) }
+    tokio::spawn(driver.run(happened));
+    Handle {
+        happened: sender,
+        calls: Arc::new(AtomicU64::new(1)),
+        room: Arc::new(Semaphore::new(QUEUE_MAX)),
+    }
 }
 
 struct Driver {
@@ -130,9 +125,8 @@ struct Driver {
 }
 
 impl Driver {
-    async fn run(mut self, mut happened: mpsc::UnboundedReceiver<Happened>, mut calls: Inbox<New>) {
+    async fn run(mut self, mut happened: mpsc::UnboundedReceiver<Happened>) {
         self.step(Input::Tick);
-        let mut new = Vec::new();
         loop {
             let (clock, next) = (self.clock, self.relay.deadline().map(|(at, _)| at));
             tokio::select! {
@@ -141,30 +135,18 @@ impl Driver {
                     Some(happened) => self.take(happened),
                     None => return,
                 },
-                count = calls.recv_many(&mut new, CALLS_OF_TURN) => {
-                    if count == 0 {
-                        return;
-                    }
-                    new.drain(..).for_each(|call| self.ask(call));
-                    tokio::task::yield_now().await;
-                }
                 () = clock.sleep_until(next) => self.step(Input::Tick),
             }
         }
     }
 
-    /// Takes a call, unless its client has given it up.
-    fn ask(&mut self, (call, asked, reply): New) {
-        if reply.is_closed() {
-            return;
-        }
-        self.replies.insert(call, reply);
-        let entropy = self.entropy.next();
-        self.step(Input::Asked { call, asked, entropy });
-    }
-
     fn take(&mut self, happened: Happened) {
         match happened {
+            Happened::Asked(call, asked, reply, _permit) => {
+                self.replies.insert(call, reply);
+                let entropy = self.entropy.next();
+                self.step(Input::Asked { call, asked, entropy });
+            }
             Happened::Cancelled(call) => {
                 self.replies.remove(&call);
                 self.step(Input::Cancel { call });
@@ -265,20 +247,6 @@ impl Drop for Driver {
         let sent = std::mem::take(&mut self.sent).into_values();
         sent.chain(self.trying.take()).for_each(|task| task.abort());
     }
-}
-
-fn not_taken(why: NotTaken) -> Refused {
-    let status = match why {
-        NotTaken::Stopped => Status::new(Code::Unavailable, "Rondo's relay has ended"),
-        NotTaken::Full(bound) => {
-            let text = format!(
-                "{bound} calls of this connection wait for Rondo's relay already, which is the bound: wait for \
-                 others to end"
-            );
-            Status::new(Code::ResourceExhausted, text)
-        }
-    };
-    status.into()
 }
 
 fn tell(to: &mpsc::WeakUnboundedSender<Happened>, happened: Happened) {

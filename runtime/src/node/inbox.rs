@@ -1,16 +1,13 @@
-//! Calls on their way to the loop that owns a machine: a server's node, or a relay. Each connection has a line
-//! of its own, and the loop takes one call of each line in turn: a connection that sends many calls waits for
-//! them itself, and others do not.
+//! Calls on their way to the node. Each connection has a line of its own, and the node takes one call of each
+//! line in turn: a connection that sends many calls waits for them itself, and others do not.
 //!
-//! The loop takes the addresses of clients in turn. In the turn of an address each of its lines has one turn,
-//! until the loop has taken 32 calls. So a thousand connections of one address do not keep another one
+//! The node takes the addresses of clients in turn. In the turn of an address each of its lines has one turn,
+//! until the node has taken 32 calls. So a thousand connections of one address do not keep another one
 //! waiting.
 //!
-//! A relay carries the calls of many clients on one connection: a node takes several calls of it in a turn,
+//! A relay carries the calls of many clients on one connection: the node takes several calls of it in a turn,
 //! one of each client after the other.
 //! A line has a bound, since a client may withdraw calls as fast as it makes them.
-
-mod queue;
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, VecDeque};
@@ -20,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use self::queue::Queue;
+use super::queue::Queue;
 use crate::transport::{ConnectionId, network};
 
 /// Calls that the node takes of a relay's line in one turn.
@@ -59,7 +56,7 @@ impl Line {
 
 /// Why a call is not taken.
 #[derive(Debug)]
-pub(crate) enum NotTaken {
+pub(super) enum NotTaken {
     /// The node has stopped.
     Stopped,
     /// So many calls wait in its line, as many as may.
@@ -67,7 +64,7 @@ pub(crate) enum NotTaken {
 }
 
 /// A way into an inbox. Cheap to clone; the inbox is closed when the last clone is gone.
-pub(crate) struct Submissions<T>(Arc<Entrance<T>>);
+pub(super) struct Submissions<T>(Arc<Entrance<T>>);
 
 impl<T> Clone for Submissions<T> {
     fn clone(&self) -> Self {
@@ -76,10 +73,10 @@ impl<T> Clone for Submissions<T> {
 }
 
 /// The calls that wait.
-pub(crate) struct Inbox<T>(Arc<Lines<T>>);
+pub(super) struct Inbox<T>(Arc<Lines<T>>);
 
 /// An empty inbox with so many places in each line, and the way into it.
-pub(crate) fn inbox<T>(line_max: usize) -> (Submissions<T>, Inbox<T>) {
+pub(super) fn inbox<T>(line_max: usize) -> (Submissions<T>, Inbox<T>) {
     let waiting = Waiting {
         lines: HashMap::new(),
         turns: VecDeque::new(),
@@ -184,7 +181,7 @@ impl<T> Submissions<T> {
     ///
     /// # Errors
     /// [`NotTaken`].
-    pub(crate) fn send(&self, to: Line, call: T) -> Result<(), NotTaken> {
+    pub(super) fn send(&self, to: Line, call: T) -> Result<(), NotTaken> {
         let mut waiting = self.0.0.waiting();
         if waiting.is_closed {
             return Err(NotTaken::Stopped);
@@ -192,10 +189,11 @@ impl<T> Submissions<T> {
         let (was_empty, most) = (waiting.turns.is_empty(), waiting.line_max);
         let line = waiting.lines.entry(to.connection);
         let line = line.or_insert_with(|| Queue::new(to.of_relay.is_some()));
-        if line.len() >= most {
+        let client = to.of_relay.unwrap_or_default();
+        if !line.has_room(client, most) {
             return Err(NotTaken::Full(most));
         }
-        line.push(to.of_relay.unwrap_or_default(), call);
+        line.push(client, call);
         if line.len() == 1 {
             waiting.add(to);
         }
@@ -210,7 +208,7 @@ impl<T> Submissions<T> {
 impl<T> Inbox<T> {
     /// Waits for calls and takes `most` of them at most, one of each line in turn. How many; 0 when no more
     /// can come.
-    pub(crate) async fn recv_many(&mut self, calls: &mut Vec<T>, most: usize) -> usize {
+    pub(super) async fn recv_many(&mut self, calls: &mut Vec<T>, most: usize) -> usize {
         let lines = Arc::clone(&self.0);
         loop {
             // Made before the look, so that a call between the look and the wait is not missed.
@@ -224,12 +222,12 @@ impl<T> Inbox<T> {
     }
 
     /// Whether calls wait.
-    pub(crate) fn has_calls(&self) -> bool {
+    pub(super) fn has_calls(&self) -> bool {
         !self.0.waiting().turns.is_empty()
     }
 
     /// Takes `most` calls of those that are there, one of each line in turn. How many.
-    pub(crate) fn take(&mut self, calls: &mut Vec<T>, most: usize) -> usize {
+    pub(super) fn take(&mut self, calls: &mut Vec<T>, most: usize) -> usize {
         let mut waiting = self.0.waiting();
         let before = calls.len();
         calls.extend(std::iter::from_fn(|| waiting.next()).take(most));

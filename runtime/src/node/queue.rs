@@ -38,6 +38,18 @@ impl<T> Queue<T> {
         }
     }
 
+    /// Whether a client may add a call where `most` may wait. A relay's client may have as many as it leaves
+    /// free.
+    pub(super) fn has_room(&self, client: u64, most: usize) -> bool {
+        match self {
+            Self::OfClient(calls) => calls.len() < most,
+            Self::OfRelay(of_clients) => {
+                let mine = of_clients.calls.get(&client).map_or(0, VecDeque::len);
+                mine < most.saturating_sub(of_clients.count)
+            }
+        }
+    }
+
     /// Adds a call of a client behind that client's others.
     pub(super) fn push(&mut self, client: u64, call: T) {
         match self {
@@ -103,12 +115,27 @@ mod tests {
     }
 
     #[test]
+    fn a_client_of_a_relay_leaves_room_for_others() {
+        let mut queue = Queue::new(true);
+        let mut taken = |client: u64| {
+            let mut count = 0;
+            while queue.has_room(client, 100) {
+                queue.push(client, (client, count));
+                count += 1;
+            }
+            count
+        };
+        assert_eq!([1, 2, 3, 1].map(&mut taken), [50, 25, 13, 0]);
+    }
+
+    #[test]
     fn calls_of_a_connection_are_taken_in_order() {
         let mut queue = Queue::new(false);
         for call in 0..4 {
             queue.push(u64::from(call) % 2, (0, call));
         }
         assert_eq!(queue.len(), 4);
+        assert!(queue.has_room(0, 5) && !queue.has_room(0, 4));
         assert_eq!(taken(&mut queue), [(0, 0), (0, 1), (0, 2), (0, 3)]);
     }
 }
