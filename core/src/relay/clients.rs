@@ -51,7 +51,7 @@ impl Load {
         self.bytes = self.bytes.saturating_add(asked.message.len() as u64);
     }
 
-    /// A call ends. Its answer was waited for until now, or not.
+    /// A call ends. `waits`: its client waits for the answer.
     fn take(&mut self, asked: &Asked, waits: bool) {
         let of_life = usize::from(asked.kind.shows_life());
         match waits {
@@ -145,7 +145,7 @@ impl Clients {
         self.change(asked.client, |load| load.add(asked));
     }
 
-    /// A call ends. Its answer was waited for until now, or not.
+    /// A call ends. `waits`: its client waits for the answer.
     pub(super) fn end(&mut self, asked: &Asked, waits: bool) {
         self.change(asked.client, |load| load.take(asked, waits));
     }

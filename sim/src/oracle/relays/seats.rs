@@ -61,7 +61,7 @@ impl Seats {
         self.clients.len()
     }
 
-    /// Whether a connection is open, of which the relay has taken a call.
+    /// Whether the relay has taken a call of this connection, and the client has not closed it.
     pub(super) fn is_open(&self, client: ConnectionId) -> bool {
         self.clients.contains_key(&client)
     }
